@@ -81,7 +81,7 @@ pub trait SharePages: FileSystem {
     /// What calls can do.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`](crate::FsError::Unsupported) if the device has no atomic SHARE and the mode does not
+    /// [`FsError::Unsupported`] if the device has no atomic SHARE and the mode does not
     /// log content; the text names the cure.
     fn sharing(&self) -> FsResult<Sharing>;
 
@@ -89,9 +89,9 @@ pub trait SharePages: FileSystem {
     /// power loss leaves all ranges as before or all as after. Later changes of a source leave its targets as they are.
     ///
     /// # Errors
-    /// [`FsError::Invalid`](crate::FsError::Invalid) for unaligned or overlapping ranges, for a source that is a hole
+    /// [`FsError::Invalid`] for unaligned or overlapping ranges, for a source that is a hole
     /// or beyond its end, and for a call that both replaces pages and extends a target;
-    /// [`FsError::TooManyPages`](crate::FsError::TooManyPages); [`FsError::Busy`](crate::FsError::Busy) if a draft has
+    /// [`FsError::TooManyPages`]; [`FsError::Busy`] if a draft has
     /// a target. Nothing has changed then. Device errors.
     async fn share(&self, ranges: &[ShareRange]) -> FsResult<()>;
 

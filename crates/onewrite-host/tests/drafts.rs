@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_host::{Volume, VolumeError, make_image};
+use onewrite_host::{SharedRange, Volume, VolumeError, make_image};
 
 #[path = "../examples/atomic_transfer.rs"]
 mod atomic_transfer;
@@ -179,4 +179,40 @@ fn transfers_before_kill(image: &Path, count: u64) -> u64 {
     }
     child.wait().unwrap();
     told
+}
+
+/// Without SHARE the pages go through the log, whole or not at all.
+#[test]
+fn pages_of_one_file_become_those_of_another() {
+    let place = Place::new();
+    let volume = place.volume(Mode::DataAsync);
+    let (area, table) = (volume.create("/area").unwrap(), volume.create("/table").unwrap());
+    area.append(&[[1; 4096], [2; 4096]].concat()).unwrap();
+    table.append(&[9; 16_384]).unwrap();
+    let range = |source_offset, target_offset| SharedRange {
+        source: &area,
+        source_offset,
+        target: &table,
+        target_offset,
+        length: 4096,
+    };
+    volume.share(&[range(4096, 0), range(0, 12_288)]).unwrap();
+    let expected = [[2; 4096], [9; 4096], [9; 4096], [1; 4096]].concat();
+    assert_eq!(content(&volume, "/table"), expected);
+    assert_eq!(number(volume.share(&[range(100, 0)])), 22);
+    let draft = volume.atomic().unwrap();
+    draft.claim("/table").unwrap();
+    assert_eq!(number(volume.share(&[range(0, 0)])), 16);
+    drop(draft);
+    let elsewhere = Place::new();
+    let other = elsewhere.volume(Mode::DataAsync);
+    assert_eq!(number(other.share(&[range(0, 0)])), 22);
+    drop((area, table));
+    volume.close().unwrap();
+    place.check();
+    let volume = place.volume(Mode::Ordered);
+    assert_eq!(content(&volume, "/table"), expected);
+    let table = volume.open_file("/table").unwrap();
+    let range = SharedRange { source: &table, source_offset: 0, target: &table, target_offset: 4096, length: 4096 };
+    assert_eq!(number(volume.share(&[range])), 95, "neither SHARE nor a log with content");
 }

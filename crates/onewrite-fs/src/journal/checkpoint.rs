@@ -105,7 +105,7 @@ impl Journal {
     }
 
     /// Brings `sources` home, and `targets` so that no recovery writes them any more: the log behind the durable tail
-    /// holds none of their versions. The running transaction must hold none of either, and nobody may add one meanwhile.
+    /// holds none of their versions. The running transaction holds none of either, and nobody adds one meanwhile.
     ///
     /// # Errors
     /// Device errors; the journal is then aborted. [`FsError::ReadOnly`] if it closes.

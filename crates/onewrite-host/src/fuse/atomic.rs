@@ -9,11 +9,11 @@
 //! Who owns what, and what others see meanwhile, stands in `docs/mount.md`.
 
 use fuser::Errno;
-use onewrite_fs::{AtomicFiles, DraftId, FsError, FsResult, Ino};
+use onewrite_fs::{DraftId, FsError, FsResult, Ino};
 
 use super::convert::Answer;
 use super::handles::{Caching, Open};
-use super::server::Server;
+use super::server::{Mountable, Server};
 
 /// F2FS's requests (linux/f2fs.h).
 const START: u32 = 0xf501;
@@ -76,7 +76,7 @@ pub(super) struct Outcome {
     pub(super) stale: Vec<Ino>,
 }
 
-impl<F: AtomicFiles + 'static> Server<F> {
+impl<F: Mountable> Server<F> {
     /// Carries out a request of user `uid`.
     pub(super) async fn atomic(&self, request: AtomicRequest, open: Open, uid: u32) -> Answer<Outcome> {
         match request {

@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use fuser::{ReplyDirectory, ReplyDirectoryPlus};
-use onewrite_fs::{AtomicFiles, Attributes, DirectoryEntry, FsResult, Ino};
+use onewrite_fs::{Attributes, DirectoryEntry, FsResult, Ino};
 
 use super::convert::{Answer, file_type, generation};
-use super::server::Server;
+use super::server::{Mountable, Server};
 
-impl<F: AtomicFiles + 'static> Server<F> {
+impl<F: Mountable> Server<F> {
     /// Fills `reply` with entries from `cursor` on.
     pub(super) async fn list(&self, directory: Ino, mut cursor: u64, reply: &mut ReplyDirectory) -> Answer<()> {
         loop {

@@ -16,14 +16,15 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use onewrite_block::{InboxSender, PAGE_SIZE};
-use onewrite_fs::{AtomicFiles, Attributes, DeviceNumber, FileKind, Ino};
+use onewrite_fs::{Attributes, DeviceNumber, FileKind, Ino};
 
 use super::atomic::{AtomicRequest, Outcome};
 use super::convert::{Answer, Caller, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
 use super::handles::{Caching, Opened};
 use super::inodes::{Change, Writer};
 use super::names::Wish;
-use super::server::Server;
+use super::server::{Mountable, Server};
+use super::share::{self, Wanted};
 use crate::letters::Letter;
 
 /// Most bytes of one write request. The kernel's own bound is 1 MiB unless the administrator raised it.
@@ -53,7 +54,7 @@ pub(super) struct Door<F> {
     pub(super) notifier: Arc<OnceLock<Notifier>>,
 }
 
-impl<F: AtomicFiles + 'static> Door<F> {
+impl<F: Mountable> Door<F> {
     /// Sends a request to the core. If the core is gone, the letter is dropped with its reply, and the kernel gets EIO.
     fn ask<Fut>(&self, kind: &'static str, answer: impl FnOnce(Rc<Server<F>>) -> Fut + Send + 'static)
     where
@@ -89,7 +90,13 @@ impl<F: AtomicFiles + 'static> Door<F> {
     }
 }
 
-fn named<F: AtomicFiles + 'static>(reply: ReplyEntry, server: &Server<F>, answer: Answer<Attributes>) {
+/// What an ioctl asks for.
+enum Asked {
+    Atomic(AtomicRequest),
+    Share(Vec<Wanted>),
+}
+
+fn named<F: Mountable>(reply: ReplyEntry, server: &Server<F>, answer: Answer<Attributes>) {
     match answer {
         Ok(found) => {
             let (lives, found) = server.shown(&found);
@@ -99,7 +106,7 @@ fn named<F: AtomicFiles + 'static>(reply: ReplyEntry, server: &Server<F>, answer
     }
 }
 
-fn told<F: AtomicFiles + 'static>(reply: ReplyAttr, server: &Server<F>, answer: Answer<Attributes>) {
+fn told<F: Mountable>(reply: ReplyAttr, server: &Server<F>, answer: Answer<Attributes>) {
     match answer {
         Ok(found) => {
             let (lives, found) = server.shown(&found);
@@ -168,7 +175,7 @@ fn wish(request: &Request, kind: FileKind, mode: u32, umask: u32, device: Device
     Wish { kind, permissions, umask, uid: request.uid(), gid: request.gid(), device }
 }
 
-impl<F: AtomicFiles + 'static> Filesystem for Door<F> {
+impl<F: Mountable> Filesystem for Door<F> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for capability in CAPABILITIES {
             if config.add_capabilities(capability).is_err() {
@@ -329,8 +336,9 @@ impl<F: AtomicFiles + 'static> Filesystem for Door<F> {
         });
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, open_flags: OpenFlags, reply: ReplyOpen) {
-        self.ask("open", async move |server| match server.open(server.numbers.inside(ino), open_flags.0).await {
+    fn open(&self, request: &Request, ino: INodeNo, open_flags: OpenFlags, reply: ReplyOpen) {
+        let uid = request.uid();
+        self.ask("open", async move |server| match server.open(server.numbers.inside(ino), open_flags.0, uid).await {
             Ok(opened) => reply.opened(FileHandle(opened.handle), flags(opened)),
             Err(Refusal(error)) => reply.error(error),
         });
@@ -494,13 +502,23 @@ impl<F: AtomicFiles + 'static> Filesystem for Door<F> {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        let asked = match AtomicRequest::parse(number, argument) {
+        let asked = match share::parse(number, argument) {
+            Some(ranges) => ranges.map(Asked::Share),
+            None => AtomicRequest::parse(number, argument).map(Asked::Atomic),
+        };
+        let asked = match asked {
             Ok(asked) => asked,
             Err(Refusal(error)) => return reply.error(error),
         };
         let (uid, forget) = (request.uid(), self.forgetter());
+        let writer = if uid == 0 { Writer::KeepsSetId } else { Writer::DropsSetId };
         self.ask("ioctl", async move |server| {
-            match server.atomic(asked, server.numbers.open(ino, handle), uid).await {
+            let open = server.numbers.open(ino, handle);
+            let outcome = match asked {
+                Asked::Atomic(request) => server.atomic(request, open, uid).await,
+                Asked::Share(ranges) => server.share(&ranges, open, (uid, writer)).await,
+            };
+            match outcome {
                 Ok(Outcome { value, stale }) if stale.is_empty() => reply.ioctl(0, &value),
                 Ok(Outcome { value, stale }) => {
                     let stale = stale.into_iter().map(|ino: Ino| server.numbers.outside(ino)).collect();

@@ -4,18 +4,20 @@ use std::ops::Range;
 
 use fuser::Errno;
 use onewrite_block::PAGE_SIZE;
-use onewrite_fs::{Allocation, AtomicFiles, Content, Ino, Manner, Position, SeekTarget};
+use onewrite_fs::{Allocation, Content, Ino, Manner, Position, SeekTarget};
 
 use super::convert::Answer;
 use super::handles::{Caching, Manners, Open, Opened};
 use super::inodes::Writer;
-use super::server::Server;
+use super::server::{Mountable, Server};
 
 /// `O_DIRECT` of open(2).
 const DIRECT: i32 = 0o40_000;
 /// `O_APPEND`, and the mask of what a program may do.
 const APPEND: i32 = 0o2_000;
 const ACCESS_MODE: i32 = 0o3;
+const READ_ONLY: i32 = 0;
+const WRITE_ONLY: i32 = 1;
 /// Modes of fallocate(2).
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
@@ -33,12 +35,14 @@ const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
     Manner { direct: flags & DIRECT != 0 && (offset | length).is_multiple_of(PAGE_SIZE as u64) }
 }
 
-impl<F: AtomicFiles + 'static> Server<F> {
-    pub(super) async fn open(&self, ino: Ino, flags: i32) -> Answer<Opened> {
+impl<F: Mountable> Server<F> {
+    pub(super) async fn open(&self, ino: Ino, flags: i32, uid: u32) -> Answer<Opened> {
         self.fs.open(ino).await?;
         self.known.opened(ino);
         let caching = if self.known.is_atomic(ino) { Caching::Direct } else { Caching::Cached };
-        Ok(self.handles.open(ino, Manners { caching, can_write: flags & ACCESS_MODE != 0 }))
+        let access = flags & ACCESS_MODE;
+        let reader = (access != WRITE_ONLY).then_some(uid);
+        Ok(self.handles.open(ino, Manners { caching, can_write: access != READ_ONLY, reader }))
     }
 
     /// Closes a file. Its draft, if it owns one, is aborted; returns whether it did.
@@ -149,8 +153,12 @@ impl<F: AtomicFiles + 'static> Server<F> {
         }
     }
 
-    /// Copies a range; returns the bytes copied, 0 at the end of the source.
+    /// Copies a range; returns the bytes copied, 0 at the end of the source. Shares whole pages where the device can.
     pub(super) async fn copy_range(&self, from: (Open, u64), to: (Open, u64), length: u64) -> Answer<u32> {
+        let shared = self.share_instead_of_copy(from, to, length).await?;
+        if shared > 0 {
+            return Ok(shared as u32);
+        }
         let content = self.read(from.0, from.1, length.min(COPY_BYTES_MAX) as u32, 0).await?;
         if content.is_empty() {
             return Ok(0);

@@ -37,6 +37,8 @@ pub(super) struct Opened {
 pub(super) struct Manners {
     pub(super) caching: Caching,
     pub(super) can_write: bool,
+    /// The user who opened it for reading.
+    pub(super) reader: Option<u32>,
 }
 
 /// A handle that owns the draft of its file.
@@ -91,6 +93,12 @@ impl Handles {
         let handles = self.open.borrow();
         let mut of_inode = handles.range((open.ino, 0)..=(open.ino, u64::MAX));
         of_inode.any(|((_, handle), manners)| *handle != open.handle && manners.caching == Caching::Cached)
+    }
+
+    /// Whether user `uid` has the inode open for reading.
+    pub(super) fn is_open_for_reading(&self, ino: Ino, uid: u32) -> bool {
+        let handles = self.open.borrow();
+        handles.range((ino, 0)..=(ino, u64::MAX)).any(|(_, manners)| manners.reader == Some(uid))
     }
 
     /// Makes a handle the owner of a draft.
@@ -180,7 +188,7 @@ impl Handles {
 mod tests {
     use super::*;
 
-    const WRITER: Manners = Manners { caching: Caching::Cached, can_write: true };
+    const WRITER: Manners = Manners { caching: Caching::Cached, can_write: true, reader: Some(0) };
 
     #[test]
     fn only_other_cached_handles_of_the_same_inode_count() {

@@ -1,15 +1,13 @@
 //! Inodes: requests about attributes, extended attributes and the whole file system.
 
 use fuser::{Errno, TimeOrNow};
-use onewrite_fs::{
-    AtomicFiles, AttributeChanges, AttributeManner, Attributes, FileKind, FsError, Ino, Space, Timestamp,
-};
+use onewrite_fs::{AttributeChanges, AttributeManner, Attributes, FileKind, FsError, Ino, Space, Timestamp};
 
 use super::STATS_ATTRIBUTE;
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller, timestamp};
 use super::handles::Open;
-use super::server::Server;
+use super::server::{Mountable, Server};
 
 /// `XATTR_CREATE` and `XATTR_REPLACE` of setxattr(2).
 const CREATE: i32 = 1;
@@ -40,7 +38,7 @@ pub(super) enum Writer {
     DropsSetId,
 }
 
-impl<F: AtomicFiles + 'static> Server<F> {
+impl<F: Mountable> Server<F> {
     pub(super) async fn set_attributes(&self, ino: Ino, change: Change) -> Answer<Attributes> {
         self.known.forget_plain(ino);
         let now = self.civil_now();

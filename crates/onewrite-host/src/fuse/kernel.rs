@@ -13,14 +13,13 @@ use std::thread::JoinHandle;
 
 use fuser::{Config, MountOption, Session, SessionACL};
 use onewrite_block::InboxSender;
-use onewrite_fs::AtomicFiles;
 use rustix::mount::{MountFlags, UnmountFlags, mount};
 use rustix::process::{getegid, geteuid};
 
 use super::door::Door;
 use super::error::MountError;
 use super::point::{MountPoint, take_off};
-use super::server::Server;
+use super::server::{Mountable, Server};
 use super::table::{Entry, KIND};
 use crate::letters::Letter;
 
@@ -78,7 +77,7 @@ impl KernelMount {
     ///
     /// # Errors
     /// [`MountError`].
-    pub fn new<F: AtomicFiles + 'static>(
+    pub fn new<F: Mountable>(
         request: &MountRequest,
         core: InboxSender<Letter<Server<F>>>,
     ) -> Result<KernelMount, MountError> {
@@ -136,7 +135,7 @@ fn read_further_ahead(mount: Option<&Entry>) {
     }
 }
 
-fn by_root<F: AtomicFiles + 'static>(
+fn by_root<F: Mountable>(
     door: Door<F>,
     request: &MountRequest,
     directory: &Path,
@@ -164,11 +163,7 @@ fn by_root<F: AtomicFiles + 'static>(
     })
 }
 
-fn session<F: AtomicFiles + 'static>(
-    door: Door<F>,
-    device: File,
-    request: &MountRequest,
-) -> io::Result<Session<Door<F>>> {
+fn session<F: Mountable>(door: Door<F>, device: File, request: &MountRequest) -> io::Result<Session<Door<F>>> {
     Session::from_fd(door, OwnedFd::from(device), acl(request.access), Config::default())
 }
 
@@ -191,7 +186,7 @@ fn kernel_flags(request: &MountRequest) -> MountFlags {
     flags
 }
 
-fn by_helper<F: AtomicFiles + 'static>(
+fn by_helper<F: Mountable>(
     door: Door<F>,
     request: &MountRequest,
     directory: &Path,

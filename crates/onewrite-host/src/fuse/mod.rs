@@ -36,6 +36,7 @@ mod names;
 mod point;
 mod recorded_file;
 mod server;
+mod share;
 mod stats;
 mod table;
 

@@ -2,14 +2,13 @@
 
 use fuser::{Errno, INodeNo, RenameFlags};
 use onewrite_fs::{
-    AtomicFiles, AttributeChanges, AttributeManner, Attributes, DeviceNumber, FileKind, FsError, Ino, NewNode,
-    RenameManner,
+    AttributeChanges, AttributeManner, Attributes, DeviceNumber, FileKind, FsError, Ino, NewNode, RenameManner,
 };
 
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller};
 use super::handles::Opened;
-use super::server::Server;
+use super::server::{Mountable, Server};
 
 /// Set-group-ID, a permission bit: new inodes in such a directory get its group.
 const SET_GROUP: u16 = 0o2000;
@@ -27,7 +26,7 @@ pub(super) struct Wish {
     pub(super) device: DeviceNumber,
 }
 
-impl<F: AtomicFiles + 'static> Server<F> {
+impl<F: Mountable> Server<F> {
     /// Looks up a name; `None` if it does not exist. The kernel may cache that too.
     pub(super) async fn lookup(&self, directory: Ino, name: &[u8]) -> Answer<Option<Attributes>> {
         let found = match name {
@@ -79,8 +78,9 @@ impl<F: AtomicFiles + 'static> Server<F> {
         name: &[u8],
         (wish, flags): (Wish, i32),
     ) -> Answer<(Attributes, Opened)> {
+        let uid = wish.uid;
         let made = self.make(self.numbers.inside(directory), name, wish).await?;
-        let opened = self.open(made.ino, flags).await?;
+        let opened = self.open(made.ino, flags, uid).await?;
         Ok((made, opened))
     }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use onewrite_block::{Counters, Inbox, Nanos, Runtime};
-use onewrite_fs::{AtomicFiles, Attributes, FsResult, Ino};
+use onewrite_fs::{AtomicFiles, Attributes, FsResult, Ino, SharePages};
 
 use super::acl::Acl;
 use super::convert::{Numbers, time_to_live};
@@ -12,6 +12,11 @@ use super::handles::Handles;
 use super::known::Known;
 use super::stats::{Latencies, Stats};
 use crate::letters::{Letter, UnderWay};
+
+/// A file system with all that a mount offers.
+pub trait Mountable: AtomicFiles + SharePages + 'static {}
+
+impl<F: AtomicFiles + SharePages + 'static> Mountable for F {}
 
 /// A mounted file system, and the kernel's knowledge of it.
 pub struct Server<F> {
@@ -31,7 +36,7 @@ pub struct Server<F> {
     marker: Box<dyn Fn(u64)>,
 }
 
-impl<F: AtomicFiles + 'static> Letter<Server<F>> {
+impl<F: Mountable> Letter<Server<F>> {
     /// Calls the server's marker with `number`, after all work that reached the core before.
     pub fn mark(number: u64) -> Letter<Server<F>> {
         Letter::work("mark", async move |server: Rc<Server<F>>| (server.marker)(number))
@@ -46,7 +51,7 @@ pub struct Names {
     pub mode: String,
 }
 
-impl<F: AtomicFiles + 'static> Server<F> {
+impl<F: Mountable> Server<F> {
     /// A server of `fs`. The statistics contain `names` and the counters of `device`.
     pub fn new(fs: F, runtime: &Runtime, names: Names, device: impl Fn() -> Counters + 'static) -> Server<F> {
         Server {
@@ -146,7 +151,7 @@ impl<F: AtomicFiles + 'static> Server<F> {
 ///
 /// # Errors
 /// The first error of unmounting.
-pub async fn serve<F: AtomicFiles + 'static>(server: Rc<Server<F>>, inbox: Inbox<Letter<Server<F>>>) -> FsResult<()> {
+pub async fn serve<F: Mountable>(server: Rc<Server<F>>, inbox: Inbox<Letter<Server<F>>>) -> FsResult<()> {
     server.under_way.serve(&server, inbox, |server, kind, span| server.latencies.note(kind, span)).await;
     let released = server.let_all_go().await;
     server.fs.unmount().await.and(released)

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, Ino, Manner, Position};
+use onewrite_fs::{
+    AttributeChanges, Content, FileSystem, FileView, FsError, Ino, Manner, Position, SharePages, ShareRange,
+};
 
 use super::core::Core;
 use super::{Metadata, VolumeError};
@@ -85,6 +87,39 @@ impl File {
         let ino = self.ino;
         self.core.call(async move |fs| fs.fdatasync(ino).await)
     }
+}
+
+/// A range of [`Volume::share`](super::Volume::share). All numbers are bytes and multiples of 4096.
+#[derive(Clone, Copy)]
+pub struct SharedRange<'a> {
+    /// The file whose content is taken.
+    pub source: &'a File,
+    /// First byte there.
+    pub source_offset: u64,
+    /// The file that changes.
+    pub target: &'a File,
+    /// First byte there.
+    pub target_offset: u64,
+    /// Length.
+    pub length: u64,
+}
+
+/// See [`Volume::share`](super::Volume::share).
+pub(super) fn share(core: &Arc<Core>, ranges: &[SharedRange<'_>]) -> Result<(), VolumeError> {
+    let is_here = |file: &File| Arc::ptr_eq(&file.core, core);
+    if !ranges.iter().all(|range| is_here(range.source) && is_here(range.target)) {
+        let text = "a file of another volume cannot be shared: copy its content";
+        return Err(FsError::Invalid(text.to_owned()).into());
+    }
+    let range = |range: &SharedRange<'_>| ShareRange {
+        source: range.source.ino,
+        source_offset: range.source_offset,
+        target: range.target.ino,
+        target_offset: range.target_offset,
+        length: range.length,
+    };
+    let ranges: Vec<ShareRange> = ranges.iter().map(range).collect();
+    core.call(async move |fs| fs.share(&ranges).await)
 }
 
 impl Drop for File {

@@ -41,7 +41,7 @@ use onewrite_fs::{AttributeChanges, Attributes, DirectoryEntry, FileSystem, File
 
 pub use draft::{Draft, DraftFile};
 pub use error::VolumeError;
-pub use file::File;
+pub use file::{File, SharedRange};
 pub use image::make_image;
 
 use self::core::Core;
@@ -264,6 +264,36 @@ impl Volume {
     /// As [`Draft::commit`]: nothing has changed. EINVAL if a draft is named twice, or is one of another volume.
     pub fn commit_together(&self, drafts: &[&Draft]) -> Result<(), VolumeError> {
         draft::commit(&self.core, drafts)
+    }
+
+    /// Makes the target of every range read as its source does, as one step that is durable when the call returns:
+    /// after a power cut all ranges are as before or all as after. Later changes of a source leave its targets as they
+    /// are. Offsets and lengths are multiples of 4096; a target grows if its range ends beyond its end.
+    ///
+    /// A device with an atomic SHARE command writes nothing for it. On others a mode that logs content sends the pages
+    /// through the log once more. `docs/share.md` has the rules.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), onewrite_host::VolumeError> {
+    /// # use onewrite_fs::ext4::{Mode, MountOptions};
+    /// # use onewrite_host::{SharedRange, Volume};
+    /// # let volume = Volume::open("disk.img", MountOptions::new(Mode::DataAsync))?;
+    /// let (area, table) = (volume.open_file("/double-write")?, volume.open_file("/table")?);
+    /// area.write_at(0, &[7; 8192])?;
+    /// area.sync_data()?;
+    /// let page = |source_offset, target_offset| {
+    ///     SharedRange { source: &area, source_offset, target: &table, target_offset, length: 4096 }
+    /// };
+    /// volume.share(&[page(0, 40_960), page(4096, 12_288)]) // both pages of the table, or none
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// EOPNOTSUPP if neither is there, EFBIG for more pages than one step takes, EINVAL for ranges that are not of whole
+    /// pages, that overlap, whose source is a hole or beyond its end, or for a call that both replaces pages and
+    /// extends a target; EBUSY if a draft has a target. Nothing has changed then. Device errors.
+    pub fn share(&self, ranges: &[SharedRange<'_>]) -> Result<(), VolumeError> {
+        file::share(&self.core, ranges)
     }
 
     /// How much room there is.

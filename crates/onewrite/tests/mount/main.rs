@@ -12,5 +12,6 @@ mod manners;
 mod names;
 mod owners;
 mod programs;
+mod share;
 mod sqlite;
 mod support;
