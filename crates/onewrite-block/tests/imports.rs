@@ -1,8 +1,8 @@
 //! Imports: no file imports another that imports it, by whatever way round.
 //!
 //! The test reads each file, outside its tests: its `use` lines, and the paths inside expressions, types and patterns
-//! (`crate::a::b`, `super::c::d`). A `pub use` hands a name on, and is passed over. It does not see what a macro makes,
-//! nor that a file calls a child of its own by `child::e`.
+//! (`crate::a::b`, `super::c::d`, and `child::e` of a child of its own). A `pub use` hands a name on, and is passed
+//! over. It does not see what a macro makes.
 
 mod sources;
 
@@ -97,19 +97,25 @@ fn parts(statement: &str) -> (&str, Vec<String>) {
     }
 }
 
-/// The paths in `code` from the crate's root or from a parent, other than the place in `pub(in crate::a)`.
-fn paths(code: &str) -> Vec<String> {
+/// The paths in `code` from the crate's root, from a parent or from one of `children`, other than the place in
+/// `pub(in crate::a)`.
+fn paths(code: &str, children: &[&str]) -> Vec<String> {
     let words = code.split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != ':');
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let is_rooted = |word: &str| word.starts_with("crate::") || word.starts_with("super::");
+    let is_rooted = |word: &str| {
+        let root = word.split_once("::").map(|(root, _)| root);
+        root.is_some_and(|root| ["crate", "super", "self"].contains(&root) || children.contains(&root))
+    };
     let is_path = |at: &usize| is_rooted(words[*at]) && !words[..*at].ends_with(&["pub", "in"]);
     (0..words.len()).filter(is_path).map(|at| words[at].trim_matches(':').to_owned()).collect()
 }
 
 fn imports(module: &[String], modules: &Modules) -> BTreeSet<Vec<String>> {
+    let is_child = |other: &&Vec<String>| other.len() == module.len() + 1 && other.starts_with(module);
+    let children: Vec<&str> = modules.keys().filter(is_child).map(|child| child[module.len()].as_str()).collect();
     let all = modules[module].split(';').flat_map(|statement| {
         let (code, imported) = parts(statement);
-        [imported, paths(code)].concat()
+        [imported, paths(code, &children)].concat()
     });
     all.filter_map(|path| target(module, &path, modules)).collect()
 }
@@ -175,4 +181,14 @@ fn a_circle_through_an_expression_is_found() {
     assert!(circles("\nfn g() {\n    super::one::f();\n}\n"));
     assert!(circles("\nfn g(b: &crate::one::B<u8>) {}\n"));
     assert!(!circles("\npub use super::one::f;\npub(in crate::one) fn g() -> u8 {\n    super::three::f()\n}\n"));
+}
+
+#[test]
+fn a_circle_through_a_call_of_a_child_is_found() {
+    let path = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let child = (path(&["one", "child"]), "\nuse super::A;\n".to_owned());
+    let circles = |text: &str| circle(&Modules::from([(path(&["one"]), text.to_owned()), child.clone()])).is_some();
+    assert!(circles("\nmod child;\nfn f() {\n    child::g();\n}\n"));
+    assert!(circles("\nmod child;\nfn f() {\n    self::child::g();\n}\n"));
+    assert!(!circles("\nmod child;\npub use child::g;\nfn f() -> other::child::B {}\n"));
 }

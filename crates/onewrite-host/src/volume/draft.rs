@@ -26,8 +26,8 @@ use std::sync::Arc;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::{AtomicFiles, Content, DraftId, FsError, Ino, NewNode, Position};
 
-use super::VolumeError;
 use super::core::Core;
+use super::error::VolumeError;
 use super::paths::followed;
 
 /// Changes of several files, private until [`Draft::commit`]. Any thread may use it.

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use onewrite_fs::{
-    AttributeChanges, Content, FileSystem, FileView, FsError, Ino, Manner, Position, SharePages, ShareRange,
+    AttributeChanges, Attributes, Content, FileSystem, FileView, FsError, Ino, Manner, Position, SharePages, ShareRange,
 };
 
 use super::core::Core;
-use super::{Metadata, VolumeError};
+use super::error::VolumeError;
+
+/// What `stat` tells.
+pub type Metadata = Attributes;
 
 /// An open file. It lives without a name until this is dropped.
 pub struct File {

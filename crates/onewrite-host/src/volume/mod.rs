@@ -37,18 +37,15 @@ use std::sync::Arc;
 
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::{AttributeChanges, Attributes, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
+use onewrite_fs::{AttributeChanges, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
 
 pub use draft::{Draft, DraftFile};
 pub use error::VolumeError;
-pub use file::{File, SharedRange};
+pub use file::{File, Metadata, SharedRange};
 pub use image::make_image;
 
 use self::core::Core;
 use self::paths::{followed, found_or_made, made};
-
-/// What `stat` tells.
-pub type Metadata = Attributes;
 
 /// An open image. Clones are handles of the same volume; any thread may use one.
 #[derive(Clone)]

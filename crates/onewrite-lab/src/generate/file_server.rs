@@ -26,7 +26,7 @@ use onewrite_fs::{
 };
 
 use super::load_file::{Call, LOAD_FILE, Transfer, load};
-use super::{Tally, Targets};
+use super::tally::{Tally, Targets};
 use crate::error::LabError;
 use crate::trace::Pages;
 

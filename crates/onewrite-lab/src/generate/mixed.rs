@@ -15,7 +15,7 @@
 use onewrite_block::Choices;
 use onewrite_cache::PageRequest;
 
-use super::{Tally, Targets, skewed};
+use super::tally::{Tally, Targets, skewed};
 
 /// Applications, each with a database.
 const APPLICATIONS: u64 = 24;

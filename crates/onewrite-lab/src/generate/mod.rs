@@ -2,8 +2,8 @@
 //!
 //! The original traces are not public. The dissertation gives only the volume read, the volume written, the write range
 //! and a sentence or two of each (§2.4.2 to §2.4.4). Each file here says how it makes a trace that fits. Volumes and
-//! range are met to the page: a [`Tally`] counts them, and a stream does more of what lags behind until both volumes
-//! are used up.
+//! range are met to the page: a [`Tally`](tally::Tally) counts them, and a stream does more of what lags behind until
+//! both volumes are used up.
 //!
 //! The write range is the distance from the lowest to the highest page written. It cannot be the number of different
 //! pages, because the server workloads write less than their range.
@@ -11,6 +11,7 @@
 mod file_server;
 mod load_file;
 mod mixed;
+mod tally;
 mod tpc_c;
 mod video;
 
@@ -24,6 +25,7 @@ use onewrite_cache::PageRequest;
 use crate::error::LabError;
 
 pub use load_file::LOAD_FILE;
+pub use tally::Targets;
 
 /// A workload of table 2-2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,17 +38,6 @@ pub enum TraceKind {
     FileServer,
     /// TPC-C on a database with 50 warehouses.
     TpcC,
-}
-
-/// Volumes and range that a trace must have, in pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Targets {
-    /// Pages read.
-    pub reads: u64,
-    /// Pages written.
-    pub writes: u64,
-    /// Distance from the lowest page written to the highest.
-    pub range: u64,
 }
 
 /// What to generate.
@@ -138,56 +129,6 @@ pub fn generate(what: Generation<'_>) -> Result<Vec<PageRequest>, LabError> {
         TraceKind::TpcC => Ok(tpc_c::generate(targets, choices)),
         TraceKind::FileServer => file_server::generate(targets, load_file, clients),
     }
-}
-
-/// A trace while it is made; takes no more than its targets.
-struct Tally {
-    targets: Targets,
-    reads: u64,
-    writes: u64,
-    requests: Vec<PageRequest>,
-}
-
-impl Tally {
-    /// A trace that holds only one write at each end of its range.
-    fn new(targets: Targets) -> Tally {
-        let requests = Vec::with_capacity((targets.reads + targets.writes) as usize);
-        let mut tally = Tally { targets, reads: 0, writes: 0, requests };
-        tally.write(0);
-        tally.write(targets.range - 1);
-        tally
-    }
-
-    fn read(&mut self, page: u64) {
-        if self.reads < self.targets.reads {
-            self.reads += 1;
-            self.requests.push(PageRequest::read(page));
-        }
-    }
-
-    fn write(&mut self, page: u64) {
-        debug_assert!(page < self.targets.range, "page {page} is written outside of the range");
-        if self.writes < self.targets.writes {
-            self.writes += 1;
-            self.requests.push(PageRequest::write(page));
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.reads == self.targets.reads && self.writes == self.targets.writes
-    }
-
-    /// Whether reads lag behind writes.
-    fn wants_reads(&self) -> bool {
-        u128::from(self.reads) * u128::from(self.targets.writes)
-            < u128::from(self.writes) * u128::from(self.targets.reads)
-    }
-}
-
-/// Draws a number below `count`, small ones more often: Zipf's law by inversion, with exponent one.
-fn skewed(choices: &mut Choices, count: u64) -> u64 {
-    let rank = ((count + 1) as f64).powf(choices.fraction()) as u64;
-    rank.clamp(1, count) - 1
 }
 
 #[cfg(test)]

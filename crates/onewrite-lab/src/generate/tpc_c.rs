@@ -15,7 +15,7 @@
 use onewrite_block::Choices;
 use onewrite_cache::{CacheShape, PageRequest, PolicyKind, Replay};
 
-use super::{Tally, Targets};
+use super::tally::{Tally, Targets};
 
 const WAREHOUSES: u64 = 50;
 /// Pages of a unit.

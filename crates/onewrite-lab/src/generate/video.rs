@@ -9,7 +9,7 @@
 use onewrite_block::Choices;
 use onewrite_cache::PageRequest;
 
-use super::{Tally, Targets, skewed};
+use super::tally::{Tally, Targets, skewed};
 
 /// Parts of the range as its fractions: inodes and bitmaps, the database, the journal. Clips take the rest.
 const INODES: u64 = 128;

@@ -3,7 +3,7 @@
 use onewrite_fs::ext4::Mode;
 
 use super::cell::Work;
-use super::ts_clock::Claim;
+use super::claim::Claim;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,7 @@ mod amplification;
 mod blocks;
 mod calibration;
 pub mod cell;
+mod claim;
 mod entry;
 pub mod false_recovery;
 mod flushes;

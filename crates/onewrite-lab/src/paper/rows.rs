@@ -7,6 +7,7 @@ use onewrite_fs::ext4::Mode;
 use onewrite_fs::journal::Padding;
 
 use super::cell::Work;
+use super::claim::{Claim, ClaimTold, Counted};
 use super::entry::AmplifiedLayer::{Fast, Page};
 use super::entry::DeviceFigure::{
     BufferRead, EvictionBegins, EvictionCertain, FlashRead, RandomReads, RandomWrites, SyncDrop,
@@ -19,7 +20,6 @@ use super::entry::Experiment::{
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
 use super::entry::{Amplified, AmplifiedLayer, Entry, Rivalry, Rivals, Sweep, Told, Versus};
-use super::ts_clock::{Claim, ClaimTold, Counted};
 use crate::generate::TraceKind;
 use crate::workload::filebench::Personality;
 

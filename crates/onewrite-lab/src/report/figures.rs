@@ -1,7 +1,7 @@
 //! Figures: the lines that the table and the page share, with a cell for each run.
 
+use super::compared::{Compared, SHOWN, reads, syncs, writes};
 use super::units::{bytes, grouped, latency, plain, ratio};
-use super::{Compared, SHOWN, reads, syncs, writes};
 use crate::results::{DeviceFigures, Distribution, FsFigures, Transfers};
 
 /// A line: a label and a cell for each run.

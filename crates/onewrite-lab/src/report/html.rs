@@ -2,11 +2,12 @@
 
 use onewrite_block::Cause;
 
+use super::compared::{Compared, Comparison, SHOWN, reads, syncs, writes};
 use super::figures::{device, figures, promise};
 use super::page::{self, table};
 use super::table::subject;
 use super::units::{bytes, grouped, plain, ratio};
-use super::{Compared, Comparison, SHOWN, jobs, reads, setup, syncs, writes};
+use super::{jobs, setup};
 use crate::draw::{self, Bar, Spread, Stack, escape};
 use crate::results::Distribution;
 
@@ -219,7 +220,7 @@ fn figures_table(comparison: &Comparison) -> String {
         };
         std::iter::once(label).chain(cells.iter().map(|cell| escape(cell))).collect::<Vec<String>>()
     };
-    let differing = super::differing(runs);
+    let differing = setup::differing(runs);
     let mut rows: Vec<Vec<String>> = differing.iter().map(|fact| row(fact.name, &fact.values)).collect();
     rows.extend(figures(runs).iter().map(|line| row(&line.label, &line.cells)));
     format!("<section class=\"long\">\n<h2>All figures</h2>\n{}</section>\n", table(&heads, &rows))

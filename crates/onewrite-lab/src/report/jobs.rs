@@ -1,8 +1,8 @@
 //! Jobs: a row for each run, each job or `group_reporting` group, and each kind of operation.
 
+use super::compared::{Compared, SHOWN};
 use super::figures::{bandwidth, mean};
 use super::units::{latency, plain};
-use super::{Compared, SHOWN};
 use crate::results::{Distribution, JobResult, Transfers};
 
 /// Heads of the columns.

@@ -1,6 +1,6 @@
 //! Set-up: the settings of the runs, and their differences.
 
-use super::Compared;
+use super::compared::Compared;
 use super::units::capacity;
 use crate::results::Settings;
 
@@ -48,6 +48,11 @@ pub fn facts(runs: &[Compared]) -> Vec<Fact> {
     ];
     facts.push(fact("seed", &|run| run.result.onewrite.seed.to_string()));
     facts
+}
+
+/// Facts in which the set-ups of the runs differ.
+pub fn differing(runs: &[Compared]) -> Vec<Fact> {
+    if runs.is_empty() { Vec::new() } else { facts(runs).into_iter().filter(Fact::differs).collect() }
 }
 
 /// The device with its translation layer and its age, if they are known.

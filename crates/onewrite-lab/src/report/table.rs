@@ -1,7 +1,9 @@
 //! The table for a terminal: a line for each figure, a column for each run.
 
+use super::compared::Comparison;
+use super::setup::differing;
 use super::units::capacity;
-use super::{Comparison, differing, figures, jobs};
+use super::{figures, jobs};
 use crate::draw::rule;
 
 /// A line of the table: a label and a cell for each run. An empty line is a rule.

@@ -5,10 +5,11 @@
 
 use onewrite_cache::PolicyKind;
 
-use super::claim::{Claim, ClaimTold};
+use super::figures::{Figure, Grid, RowFigure};
+use super::study::{Scratch, TsClockStudy};
 use super::subjects::subjects;
-use super::{Figure, Grid, RowFigure, Scratch, TsClockStudy};
 use crate::error::LabError;
+use crate::paper::claim::{Claim, ClaimTold};
 use crate::paper::rows::claims;
 use crate::paper::scoreboard::scoreboard;
 

@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
+use super::figures::{Changed, Grid};
 use super::rows::{self, Cards};
+use super::study::TsClockStudy;
 use super::subjects::{PAGE, Subject, subjects, variants};
-use super::{Figure, Grid, TsClockStudy};
+
 use crate::error::LabError;
 use crate::generate::TraceKind;
 use crate::trace::{Trace, TraceOptions, TraceWriter};
@@ -20,17 +20,6 @@ const CLIENTS: [u32; 2] = [24, 96];
 const PARTS: [u64; 2] = [20, 5];
 /// Page requests read at a time.
 const CHUNK: usize = 1 << 16;
-
-/// Rows of one device with one value changed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Changed {
-    /// The device and its translation layer.
-    pub device: String,
-    /// The changed value; empty if none.
-    pub what: String,
-    /// The rows to which the device contributes, with `ts-clock`.
-    pub rows: Vec<(&'static str, Figure)>,
-}
 
 impl Changed {
     fn new(subject: &Subject, what: &str, grids: &[Grid]) -> Changed {

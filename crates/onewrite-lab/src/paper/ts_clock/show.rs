@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Amplification, Changed, Figure, Grid, POLICIES, RowFigure, TsClockFigures};
+use super::figures::{Amplification, Changed, Figure, Grid, RowFigure, TsClockFigures};
+use super::study::POLICIES;
 use crate::cache::CacheCell;
 use crate::draw::{Line, escape, lines};
 use crate::report::{markdown_html, page};

@@ -7,24 +7,24 @@ use crate::generate::TraceKind;
 
 /// A claim: TS-CLOCK against `rivals`, over all grids of these figures, devices and workloads.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::paper) struct Claim {
+pub(super) struct Claim {
     /// Figures of the dissertation.
-    pub(in crate::paper) figures: &'static [&'static str],
+    pub(super) figures: &'static [&'static str],
     /// Profiles.
-    pub(in crate::paper) devices: &'static [&'static str],
+    pub(super) devices: &'static [&'static str],
     /// Traces.
-    pub(in crate::paper) workloads: &'static [TraceKind],
+    pub(super) workloads: &'static [TraceKind],
     /// The other policies.
-    pub(in crate::paper) rivals: &'static [PolicyKind],
+    pub(super) rivals: &'static [PolicyKind],
     /// What is compared.
-    pub(in crate::paper) counted: Counted,
+    pub(super) counted: Counted,
     /// How the comparisons become one figure.
-    pub(in crate::paper) told: ClaimTold,
+    pub(super) told: ClaimTold,
 }
 
 /// What of a cell is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::paper) enum Counted {
+pub(super) enum Counted {
     /// Elapsed seconds.
     Seconds,
     /// Erases of flash blocks.
@@ -33,7 +33,7 @@ pub(in crate::paper) enum Counted {
 
 /// How the comparisons at all sizes become one figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::paper) enum ClaimTold {
+pub(super) enum ClaimTold {
     /// The largest speed-up, in percent.
     Best,
     /// The mean of the speed-ups, in percent.
@@ -44,7 +44,7 @@ pub(in crate::paper) enum ClaimTold {
 
 impl Claim {
     /// The figure to which all its devices belong: 2-4 has the cards, 2-6 the SSD.
-    pub(in crate::paper) fn only_figure(&self) -> Option<&'static str> {
+    pub(super) fn only_figure(&self) -> Option<&'static str> {
         match self.figures {
             [only] => Some(only),
             _ => None,
