@@ -286,8 +286,8 @@ impl Volume {
     /// ```
     ///
     /// # Errors
-    /// EOPNOTSUPP if neither is there, EFBIG for more pages than one step takes, EINVAL for ranges that are not of whole
-    /// pages, that overlap, whose source is a hole or beyond its end, or for a call that both replaces pages and
+    /// EOPNOTSUPP if neither is there, EFBIG for more pages than one step takes, EINVAL for ranges not of whole pages,
+    /// that overlap, whose source is a hole or beyond its end, or for a call that both replaces pages and
     /// extends a target; EBUSY if a draft has a target. Nothing has changed then. Device errors.
     pub fn share(&self, ranges: &[SharedRange<'_>]) -> Result<(), VolumeError> {
         file::share(&self.core, ranges)
