@@ -12,7 +12,7 @@ use fuser::Errno;
 use onewrite_fs::{DraftId, FsError, FsResult, Ino};
 
 use super::convert::Answer;
-use super::handles::{Caching, Open};
+use super::handles::{Begun, Caching, Open};
 use super::server::{Mountable, Server};
 
 /// F2FS's requests (linux/f2fs.h).
@@ -102,8 +102,15 @@ impl<F: Mountable> Server<F> {
     /// Makes the handle the owner of a draft of its file; no-op if it is.
     async fn start(&self, open: Open, uid: u32) -> Answer<Outcome> {
         if self.handles.open_draft(open)?.is_some() {
+            self.handles.note_requested(open);
             return Ok(Outcome::default());
         }
+        self.begin(open, uid, Begun::ByRequest).await?;
+        Ok(Outcome::default())
+    }
+
+    /// Makes the handle the owner of a new draft of its file.
+    pub(super) async fn begin(&self, open: Open, uid: u32, begun: Begun) -> Answer<()> {
         let manners = self.handles.manners(open).filter(|manners| manners.can_write).ok_or(Errno::EBADF)?;
         let draft = self.fs.begin_draft()?;
         // Before the look at others: whoever opens the file from now on passes the cache.
@@ -116,8 +123,8 @@ impl<F: Mountable> Server<F> {
             self.fs.end_draft(draft).await?;
             return Err(refusal);
         }
-        self.handles.own(open, draft, uid);
-        Ok(Outcome::default())
+        self.handles.own(open, draft, (uid, begun));
+        Ok(())
     }
 
     /// Commits the handle's draft and ends it. Without a draft: makes the file durable, as F2FS does.
@@ -160,7 +167,7 @@ impl<F: Mountable> Server<F> {
     }
 
     /// Commits drafts as one step and ends them. After an error they are as they were.
-    async fn commit_together(&self, owned: &[(Ino, DraftId)]) -> Answer<Outcome> {
+    pub(super) async fn commit_together(&self, owned: &[(Ino, DraftId)]) -> Answer<Outcome> {
         let drafts: Vec<DraftId> = owned.iter().map(|(_, draft)| *draft).collect();
         // A write beside the commit is refused: it would go into a draft that is about to end, and be lost.
         self.handles.begin_end(owned)?;

@@ -46,6 +46,7 @@ impl<F: Mountable> Server<F> {
                 }
                 if entry.name != b"." && entry.name != b".." {
                     self.known.looked_up(entry.ino);
+                    self.note_name(entry.ino, &entry.name);
                 }
             }
             match entries.last() {

@@ -412,9 +412,13 @@ impl<F: Mountable> Filesystem for Door<F> {
         });
     }
 
-    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, is_data_only: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, is_data_only: bool, reply: ReplyEmpty) {
         let kind = if is_data_only { "fdatasync" } else { "fsync" };
-        self.ask(kind, async move |server| done(reply, server.sync(server.numbers.inside(ino), is_data_only).await));
+        let forget = self.forgetter();
+        self.ask(kind, async move |server| match server.sync(server.numbers.open(ino, handle), is_data_only).await {
+            Ok(stale) if !stale.is_empty() => forget(vec![ino], Box::new(move || reply.ok())),
+            synced => done(reply, synced.map(drop)),
+        });
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {

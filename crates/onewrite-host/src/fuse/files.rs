@@ -37,16 +37,22 @@ const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
 
 impl<F: Mountable> Server<F> {
     pub(super) async fn open(&self, ino: Ino, flags: i32, uid: u32) -> Answer<Opened> {
+        let access = flags & ACCESS_MODE;
+        let (can_read, can_write) = (access != WRITE_ONLY, access != READ_ONLY);
+        let is_marked = can_write && self.is_marked(ino).await?;
         self.fs.open(ino).await?;
         self.known.opened(ino);
         let caching = if self.known.is_atomic(ino) { Caching::Direct } else { Caching::Cached };
-        let access = flags & ACCESS_MODE;
-        let reader = (access != WRITE_ONLY).then_some(uid);
-        Ok(self.handles.open(ino, Manners { caching, can_write: access != READ_ONLY, reader }))
+        Ok(self.handles.open(ino, Manners { caching, can_read, can_write, uid, is_marked }))
     }
 
     /// Closes a file. Its draft, if it owns one, is aborted; returns whether it did.
     pub(super) async fn release(&self, open: Open) -> Answer<bool> {
+        if let Some(draft) = self.handles.begun_by_change(open)
+            && self.fs.is_draft_changed(draft)?
+        {
+            tracing::warn!("{}, an atomic file, was closed without fsync: its changes since the last one go", open.ino);
+        }
         let draft = self.handles.close(open);
         let ended = match draft {
             Some(draft) => self.end_if_there(draft).await,
@@ -84,18 +90,23 @@ impl<F: Mountable> Server<F> {
         let position = if is_at_end { Position::End } else { Position::At(offset) };
         let content = Content::Bytes(bytes);
         let manner = manner(flags, offset, bytes.len() as u64);
-        Ok(match self.handles.open_draft(open)? {
+        Ok(match self.draft_to_change(open).await? {
             Some(draft) => self.fs.draft_write(draft, ino, position, content).await?,
             None => self.fs.write(ino, position, content, manner).await?,
         })
     }
 
-    pub(super) async fn sync(&self, ino: Ino, is_data_only: bool) -> Answer<()> {
-        let synced = match is_data_only {
-            true => self.fs.fdatasync(ino).await,
-            false => self.fs.fsync(ino).await,
-        };
-        Ok(synced?)
+    /// Makes a file durable; commits the draft that a change of a marked file began. Returns inodes whose pages must
+    /// leave the kernel's cache before the program gets its answer.
+    pub(super) async fn sync(&self, open: Open, is_data_only: bool) -> Answer<Vec<Ino>> {
+        if let Some(draft) = self.handles.begun_by_change(open) {
+            return Ok(self.commit_together(&[(open.ino, draft)]).await?.stale);
+        }
+        match is_data_only {
+            true => self.fs.fdatasync(open.ino).await?,
+            false => self.fs.fsync(open.ino).await?,
+        }
+        Ok(Vec::new())
     }
 
     pub(super) async fn allocate(&self, open: Open, bytes: Range<u64>, mode: i32, writer: Writer) -> Answer<()> {
@@ -103,7 +114,7 @@ impl<F: Mountable> Server<F> {
         const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
         let (ino, offset, length) = (open.ino, bytes.start, bytes.end - bytes.start);
         self.drop_privileges(ino, writer).await?;
-        if let Some(draft) = self.handles.open_draft(open)? {
+        if let Some(draft) = self.draft_to_change(open).await? {
             return match mode {
                 PUNCH | ZERO_KEEP => Ok(self.fs.draft_punch(draft, ino, offset, length).await?),
                 _ => Err(Errno::EOPNOTSUPP.into()),

@@ -36,9 +36,12 @@ pub(super) struct Opened {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Manners {
     pub(super) caching: Caching,
+    pub(super) can_read: bool,
     pub(super) can_write: bool,
-    /// The user who opened it for reading.
-    pub(super) reader: Option<u32>,
+    /// The user who opened it.
+    pub(super) uid: u32,
+    /// Whether its changes go into drafts that nobody asked for.
+    pub(super) is_marked: bool,
 }
 
 /// A handle that owns the draft of its file.
@@ -48,7 +51,17 @@ struct Owner {
     draft: DraftId,
     /// The user who began it.
     uid: u32,
+    begun: Begun,
     phase: Phase,
+}
+
+/// How a draft began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// A program asked for it, and will ask for its commit.
+    ByRequest,
+    /// A program changed a marked file; `fsync` commits it.
+    ByChange,
 }
 
 /// What may happen to an owned draft.
@@ -98,17 +111,31 @@ impl Handles {
     /// Whether user `uid` has the inode open for reading.
     pub(super) fn is_open_for_reading(&self, ino: Ino, uid: u32) -> bool {
         let handles = self.open.borrow();
-        handles.range((ino, 0)..=(ino, u64::MAX)).any(|(_, manners)| manners.reader == Some(uid))
+        handles.range((ino, 0)..=(ino, u64::MAX)).any(|(_, manners)| manners.can_read && manners.uid == uid)
     }
 
     /// Makes a handle the owner of a draft.
     ///
     /// # Panics
     /// If the inode has an owner: then the file system would have refused the claim.
-    pub(super) fn own(&self, open: Open, draft: DraftId, uid: u32) {
-        let owner = Owner { handle: open.handle, draft, uid, phase: Phase::Open };
+    pub(super) fn own(&self, open: Open, draft: DraftId, (uid, begun): (u32, Begun)) {
+        let owner = Owner { handle: open.handle, draft, uid, begun, phase: Phase::Open };
         let before = self.owners.borrow_mut().insert(open.ino, owner);
         assert!(before.is_none(), "{} has two owners", open.ino);
+    }
+
+    /// The draft of a handle if a change began it.
+    pub(super) fn begun_by_change(&self, open: Open) -> Option<DraftId> {
+        let owners = self.owners.borrow();
+        let owner = owners.get(&open.ino).filter(|owner| owner.handle == open.handle)?;
+        (owner.begun == Begun::ByChange).then_some(owner.draft)
+    }
+
+    /// Notes that a program asked for the draft of this handle.
+    pub(super) fn note_requested(&self, open: Open) {
+        if let Some(owner) = self.owners.borrow_mut().get_mut(&open.ino).filter(|owner| owner.handle == open.handle) {
+            owner.begun = Begun::ByRequest;
+        }
     }
 
     /// Takes the draft away from its owner; `None` if the handle owns none.
@@ -188,7 +215,8 @@ impl Handles {
 mod tests {
     use super::*;
 
-    const WRITER: Manners = Manners { caching: Caching::Cached, can_write: true, reader: Some(0) };
+    const WRITER: Manners =
+        Manners { caching: Caching::Cached, can_read: true, can_write: true, uid: 0, is_marked: false };
 
     #[test]
     fn only_other_cached_handles_of_the_same_inode_count() {
@@ -207,7 +235,7 @@ mod tests {
     fn a_draft_that_ends_takes_no_changes() {
         let handles = Handles::default();
         let owner = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
-        handles.own(owner, DraftId(7), 1000);
+        handles.own(owner, DraftId(7), (1000, Begun::ByRequest));
         let owned = [(Ino(12), DraftId(7))];
         let open_draft = || handles.open_draft(owner).map_err(|error| error.code());
         assert_eq!(open_draft(), Ok(Some(DraftId(7))));
@@ -223,7 +251,7 @@ mod tests {
         let handles = Handles::default();
         let owner = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
         let other = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
-        handles.own(owner, DraftId(7), 1000);
+        handles.own(owner, DraftId(7), (1000, Begun::ByRequest));
         assert_eq!((handles.draft(owner), handles.draft(other)), (Some(DraftId(7)), None));
         assert_eq!((handles.drafted(Ino(12)), handles.drafted_by(Ino(12))), (Some(DraftId(7)), Some(1000)));
         assert_eq!((handles.close(other), handles.close(owner)), (None, Some(DraftId(7))));

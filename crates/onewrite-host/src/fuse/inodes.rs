@@ -66,7 +66,7 @@ impl<F: Mountable> Server<F> {
             modified: change.modified.map(time),
         };
         if let Some(size) = change.size
-            && let Some(draft) = self.handles.open_draft(Open { ino, handle: change.handle })?
+            && let Some(draft) = self.draft_to_change(Open { ino, handle: change.handle }).await?
         {
             self.fs.draft_set_size(draft, ino, size).await?;
             changes.size = None;

@@ -21,6 +21,8 @@ struct Knowledge {
     is_plain: bool,
     /// Whether a program asked for atomic files on it.
     is_atomic: bool,
+    /// Whether a name of it fits the mount's pattern of atomic files.
+    is_marked: bool,
 }
 
 /// The inodes that the kernel knows. Takes about 40 bytes for each inode in the kernel's cache.
@@ -70,6 +72,18 @@ impl Known {
     pub(super) fn note_atomic(&self, ino: Ino) {
         if let Some(knowledge) = self.0.borrow_mut().get_mut(&ino) {
             knowledge.is_atomic = true;
+        }
+    }
+
+    /// Whether [`Known::note_marked`] was called.
+    pub(super) fn is_marked(&self, ino: Ino) -> bool {
+        self.0.borrow().get(&ino).is_some_and(|knowledge| knowledge.is_marked)
+    }
+
+    /// Notes that a name of the inode fits the mount's pattern of atomic files.
+    pub(super) fn note_marked(&self, ino: Ino) {
+        if let Some(knowledge) = self.0.borrow_mut().get_mut(&ino) {
+            knowledge.is_marked = true;
         }
     }
 

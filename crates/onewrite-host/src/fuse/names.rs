@@ -34,7 +34,11 @@ impl<F: Mountable> Server<F> {
             _ => self.fs.lookup_attributes(directory, name).await,
         };
         match found {
-            Ok(found) => Ok(Some(self.tell(found))),
+            Ok(found) => {
+                let found = self.tell(found);
+                self.note_name(found.ino, name);
+                Ok(Some(found))
+            }
             Err(FsError::NotFound(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -58,7 +62,7 @@ impl<F: Mountable> Server<F> {
         };
         let node = NewNode { kind: wish.kind, permissions, uid: wish.uid, gid, device: wish.device };
         let made = self.fs.create_attributes(directory, name, node).await?;
-        let Some(default) = default else { return Ok(self.tell(made)) };
+        let Some(default) = default else { return Ok(self.tell_new(made, name)) };
         if is_directory {
             self.set_acl(made.ino, DEFAULT, &default).await?;
         }
@@ -68,7 +72,13 @@ impl<F: Mountable> Server<F> {
         }
         let permissions = Some(asked & 0o7000 | access.permissions());
         self.fs.set_attributes(made.ino, AttributeChanges { permissions, ..AttributeChanges::default() }).await?;
-        Ok(self.tell(self.fs.attributes(made.ino).await?))
+        Ok(self.tell_new(self.fs.attributes(made.ino).await?, name))
+    }
+
+    fn tell_new(&self, made: Attributes, name: &[u8]) -> Attributes {
+        let made = self.tell(made);
+        self.note_name(made.ino, name);
+        made
     }
 
     /// Makes a file and opens it with `flags`.
@@ -107,7 +117,7 @@ impl<F: Mountable> Server<F> {
 
     pub(super) async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Answer<Attributes> {
         self.fs.link(ino, directory, name).await?;
-        Ok(self.tell(self.fs.attributes(ino).await?))
+        Ok(self.tell_new(self.fs.attributes(ino).await?, name))
     }
 
     pub(super) async fn unlink(&self, directory: Ino, name: &[u8]) -> Answer<()> {
@@ -140,7 +150,12 @@ impl<F: Mountable> Server<F> {
         };
         let done = self.fs.rename(from, to, manner).await;
         self.judge_victim(victim).await?;
-        Ok(done?)
+        done?;
+        self.note_new_name(to.0, to.1).await?;
+        if manner == RenameManner::Exchange {
+            self.note_new_name(from.0, from.1).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn forget(&self, ino: Ino, lookups: u64) {

@@ -10,6 +10,7 @@ use super::acl::Acl;
 use super::convert::{Numbers, time_to_live};
 use super::handles::Handles;
 use super::known::Known;
+use super::pattern::NamePattern;
 use super::stats::{Latencies, Stats};
 use crate::letters::{Letter, UnderWay};
 
@@ -34,6 +35,8 @@ pub struct Server<F> {
     latencies: Latencies,
     under_way: Rc<UnderWay>,
     marker: Box<dyn Fn(u64)>,
+    /// Names of files that are atomic for every program.
+    pub(super) atomic_names: Option<NamePattern>,
 }
 
 impl<F: Mountable> Letter<Server<F>> {
@@ -68,7 +71,14 @@ impl<F: Mountable> Server<F> {
             latencies: Latencies::default(),
             under_way: UnderWay::new(runtime),
             marker: Box::new(|_| ()),
+            atomic_names: None,
         }
+    }
+
+    /// The same server, for which files are atomic if a name of theirs fits `names`: any change through an open file is
+    /// private until `fsync` commits it.
+    pub fn with_atomic_names(self, names: Option<NamePattern>) -> Server<F> {
+        Server { atomic_names: names, ..self }
     }
 
     /// The same server, which calls `marker` for each [`Letter::mark`].

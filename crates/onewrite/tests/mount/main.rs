@@ -9,6 +9,7 @@ mod databases;
 mod ends;
 mod kill;
 mod manners;
+mod marks;
 mod names;
 mod owners;
 mod programs;

@@ -102,7 +102,8 @@ fn serve_until_the_end(
     tell_recovered(&fs, &source);
     let (core, inbox) = runtime.inbox::<Letter<Server<Ext4>>>();
     let names = Names { source: source.clone(), mode: wanted.fs.mode.name().to_owned() };
-    let server = Rc::new(Server::new(fs, &runtime, names, move || port.device().counters()));
+    let server = Server::new(fs, &runtime, names, move || port.device().counters());
+    let server = Rc::new(server.with_atomic_names(wanted.atomic_names.clone()));
     let request = MountRequest {
         point,
         source: source.clone(),

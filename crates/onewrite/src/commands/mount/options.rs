@@ -5,8 +5,8 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use onewrite_block::{Nanos, PAGE_SIZE};
 use onewrite_fs::PolicyKind;
-use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_host::fuse::{Access, MountFlag};
+use onewrite_fs::ext4::{Mode, MountOptions, Scope};
+use onewrite_host::fuse::{Access, MountFlag, NamePattern};
 
 use onewrite_lab::size;
 
@@ -30,8 +30,8 @@ const IGNORED: [&str; 16] = [
     "delalloc",
 ];
 
-const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, nodelalloc, allow_other, dev, suid, \
-                     noexec, sync, dirsync, size=SIZE, debug";
+const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, atomic=GLOB, nodelalloc, \
+                     allow_other, dev, suid, noexec, sync, dirsync, size=SIZE, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub struct Wanted {
     /// Size of an emulated device in bytes.
     pub size: Option<u64>,
     pub logs_refusals: bool,
+    /// Names of files that are atomic for every program.
+    pub atomic_names: Option<NamePattern>,
     /// A missing image is no error.
     pub may_be_missing: bool,
 }
@@ -55,13 +57,18 @@ impl Wanted {
     pub fn parse(options: &[String]) -> anyhow::Result<Wanted> {
         let fs = MountOptions::new(Mode::Ordered);
         let (access, flags) = (Access::Owner, Vec::new());
-        let mut wanted = Wanted { fs, access, flags, size: None, logs_refusals: false, may_be_missing: false };
+        let mut wanted =
+            Wanted { fs, access, flags, size: None, logs_refusals: false, atomic_names: None, may_be_missing: false };
         let is_sloppy = options.iter().any(|option| option == "sloppy");
         for option in options.iter().filter(|option| !option.is_empty() && *option != "sloppy") {
             match wanted.take(option).with_context(|| format!("-o {option}"))? {
                 Known::No if !is_sloppy => bail!("-o {option}: no such option; there are {KNOWN}"),
                 Known::No | Known::Yes => (),
             }
+        }
+        let mode = wanted.fs.mode;
+        if wanted.atomic_names.is_some() && mode.scope() != Scope::Full {
+            bail!("-o atomic=…: mode {mode} does not log content: mount with data=data+async");
         }
         Ok(wanted)
     }
@@ -73,6 +80,7 @@ impl Wanted {
             Some(("cache", text)) => fs.cache_pages = cache_pages(text)?,
             Some(("policy", name)) => fs.cache_policy = policy(name)?,
             Some(("commit", text)) => fs.commit_interval = seconds(text)?,
+            Some(("atomic", names)) => self.atomic_names = Some(names.parse().map_err(anyhow::Error::msg)?),
             Some(("size", text)) => self.size = Some(bytes(text)?),
             Some((name, _)) if name.starts_with("x-") || name == "comment" => (),
             Some(_) => return Ok(Known::No),
@@ -89,7 +97,7 @@ impl Wanted {
             "debug" => self.logs_refusals = true,
             "nofail" => self.may_be_missing = true,
             _ if word.starts_with("x-") || IGNORED.contains(&word) => (),
-            "data" | "cache" | "policy" | "commit" | "size" => bail!("it needs a value: {word}=…"),
+            "data" | "cache" | "policy" | "commit" | "atomic" | "size" => bail!("it needs a value: {word}=…"),
             "atime" | "strictatime" | "lazytime" => bail!("times of reading are not kept here; leave it out"),
             "remount" => bail!("a mount keeps its options: end it with `onewrite umount`, and mount again"),
             _ => return Ok(self.take_flag(word)),
@@ -182,6 +190,9 @@ mod tests {
         assert!(told("data=journal").contains("journal"));
         assert!(told("commit=0").contains("from 1 to 86400"));
         assert!(told("cache=lots").contains("not"));
+        assert!(told("data=data,atomic=a/b").contains("is no pattern of names"));
+        assert!(told("data=data,atomic=[").contains("is no pattern of names"));
+        assert!(told("atomic=*.db").contains("mode ordered does not log content"));
         assert_eq!(told("cache=8K"), "-o cache=8K: the page cache takes at least 1024 KiB");
         assert!(told("remount").contains("onewrite umount"));
     }

@@ -1,0 +1,66 @@
+//! Marks: files that are atomic for every program. The first change through an open file begins a draft, `fsync`
+//! commits it, the last close drops what was not committed.
+//!
+//! A file is marked by its attribute [`MARK`], whatever its value, or by a name that fits the mount's pattern
+//! (`-o atomic=GLOB`). FUSE names no file at `open`, so the mount notes fitting names when the kernel learns them.
+
+use fuser::Errno;
+use onewrite_fs::{DraftId, FsError, Ino};
+
+use super::convert::Answer;
+use super::handles::{Begun, Open};
+use super::server::{Mountable, Server};
+
+/// The extended attribute that marks a file.
+const MARK: &[u8] = b"user.onewrite.atomic";
+
+impl<F: Mountable> Server<F> {
+    /// Notes that the kernel learns this name of an inode.
+    pub(super) fn note_name(&self, ino: Ino, name: &[u8]) {
+        if self.atomic_names.as_ref().is_some_and(|pattern| pattern.fits(name)) {
+            self.known.note_marked(ino);
+        }
+    }
+
+    /// Notes the name that an inode has got, if the pattern asks for names.
+    pub(super) async fn note_new_name(&self, directory: Ino, name: &[u8]) -> Answer<()> {
+        if self.atomic_names.is_some() {
+            self.note_name(self.fs.lookup(directory, name).await?, name);
+        }
+        Ok(())
+    }
+
+    /// Whether the file is marked. A program is about to open it for writing.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP if it is and the mode has no drafts; EROFS on a read-only mount.
+    pub(super) async fn is_marked(&self, ino: Ino) -> Answer<bool> {
+        let has_mark = match self.fs.extended_attribute(ino, MARK).await {
+            Ok(_) => true,
+            Err(FsError::NoData(_)) => false,
+            Err(error) => return Err(error.into()),
+        };
+        if !has_mark && !self.known.is_marked(ino) {
+            return Ok(false);
+        }
+        if !self.fs.has_drafts() {
+            tracing::error!("{ino} is marked as atomic; this mode cannot keep that: mount with data=data+async");
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        self.known.note_atomic(ino);
+        Ok(true)
+    }
+
+    /// The draft for a change through a handle: the one that it owns; for a marked file a new one.
+    ///
+    /// # Errors
+    /// EBUSY while its draft ends, or if somebody else has a draft of the file.
+    pub(super) async fn draft_to_change(&self, open: Open) -> Answer<Option<DraftId>> {
+        let draft = self.handles.open_draft(open)?;
+        let Some(manners) = self.handles.manners(open).filter(|manners| manners.is_marked && draft.is_none()) else {
+            return Ok(draft);
+        };
+        self.begin(open, manners.uid, Begun::ByChange).await?;
+        Ok(self.handles.open_draft(open)?)
+    }
+}

@@ -1,0 +1,139 @@
+//! Marked files, by attribute or by the mount's pattern: every program's changes are private until `fsync`.
+
+use crate::support::{Mounted, refusal, text};
+
+/// For the scripts below.
+const HELP: &str = "
+import errno, os, signal, sys
+
+def equal(found, wanted):
+    assert found == wanted, (found, wanted)
+
+def refusal(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return 'allowed'
+
+def content(name):
+    with open(name, 'rb') as file:
+        return file.read()
+";
+
+fn run(place: &Mounted, script: &str) {
+    text(&place.run("python3", &["-c", &format!("{HELP}{script}")]).expect("python3"));
+}
+
+/// What holds for the marked file `f`, however it was marked.
+const RULES: &str = "
+owner = os.open('f', os.O_RDWR | os.O_CREAT)
+os.pwrite(owner, b'one', 0)
+os.fsync(owner)
+equal(content('f'), b'one')
+other = os.open('f', os.O_RDWR)
+os.pwrite(owner, b'two, longer', 0)
+os.ftruncate(owner, 8)
+equal(os.pread(owner, 99, 0), b'two, lon')
+equal(os.pread(other, 99, 0), b'one')
+equal(refusal(os.pwrite, other, b'x', 0), 'EBUSY')
+os.fsync(other)
+equal(os.pread(other, 99, 0), b'one')
+os.fdatasync(owner)
+equal(os.pread(other, 99, 0), b'two, lon')
+os.pwrite(other, b'now it is free', 0)
+os.close(other)
+equal(content('f'), b'two, lon')
+child = os.fork()
+if child == 0:
+    os.close(owner)
+    mine = os.open('f', os.O_RDWR)
+    os.pwrite(mine, b'half of a transaction', 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(child, 0)
+equal(content('f'), b'two, lon')
+os.close(owner)
+";
+
+#[test]
+fn a_name_that_fits_makes_a_file_atomic() {
+    let Some(mut place) = Mounted::new(64, "data=data,atomic=f*") else { return };
+    run(&place, RULES);
+    run(
+        &place,
+        "
+with open('other', 'wb') as plain:
+    plain.write(b'not atomic')
+equal(content('other'), b'not atomic')
+os.rename('other', 'fits')
+with open('fits', 'r+b', buffering=0) as marked:
+    marked.write(b'dropped at the close')
+equal(content('fits'), b'not atomic')
+",
+    );
+    place.unmount();
+}
+
+#[test]
+fn an_attribute_makes_a_file_atomic_on_every_mount_and_other_modes_refuse_to_write_it() {
+    let Some(place) = Mounted::new(64, "data=data+async") else { return };
+    run(&place, "open('f', 'wb').close(); os.setxattr('f', 'user.onewrite.atomic', b'1')");
+    run(&place, RULES);
+    place.umount();
+    let mut place = place.mounted("data=ordered").expect("mounted before");
+    run(
+        &place,
+        "
+equal(refusal(os.open, 'f', os.O_RDWR), 'ENOTSUP')
+equal(content('f'), b'two, lon')
+os.removexattr('f', 'user.onewrite.atomic')
+with open('f', 'r+b') as plain:
+    plain.write(b'2')
+equal(content('f'), b'2wo, lon')
+",
+    );
+    place.unmount();
+}
+
+#[test]
+fn a_pattern_needs_a_mode_that_logs_content() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let told = refusal(&place.mount("image", "data=ordered,atomic=*.db"), 2);
+    assert!(told.contains("data=data+async"), "{told}");
+}
+
+/// `journal_mode=OFF`: SQLite writes the database in place and cannot roll back by itself. A transaction larger than
+/// SQLite's cache reaches the file before its commit; then the program dies.
+#[test]
+fn sqlite_without_a_journal_is_safe_on_a_marked_database() {
+    let Some(mut place) = Mounted::new(64, "data=data+async,atomic=*.db") else { return };
+    run(
+        &place,
+        "
+import sqlite3
+def opened():
+    database = sqlite3.connect('accounts.db', isolation_level=None)
+    equal(database.execute('PRAGMA journal_mode=OFF').fetchone(), ('off',))
+    database.execute('PRAGMA cache_size=4')
+    return database
+
+database = opened()
+database.execute('CREATE TABLE entries (number INTEGER, filler BLOB)')
+for number in range(20):
+    database.execute('INSERT INTO entries VALUES (?, zeroblob(20000))', (number,))
+database.close()
+child = os.fork()
+if child == 0:
+    database = opened()
+    database.execute('BEGIN')
+    database.execute('UPDATE entries SET number = number + 1000, filler = randomblob(20000)')
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(child, 0)
+database = opened()
+equal(database.execute('SELECT count(*), sum(number) FROM entries').fetchone(), (20, 190))
+equal(database.execute('PRAGMA integrity_check').fetchone(), ('ok',))
+equal(os.listdir('.').count('accounts.db-journal'), 0)
+",
+    );
+    place.unmount();
+}
