@@ -403,8 +403,8 @@ impl PageCache {
             return;
         }
         self.hold_back(slot, |entry| {
-            let place = entry.pins.iter_mut().find(|pin| **pin == 0).expect("one transaction runs and one commits");
-            *place = transaction;
+            let free = entry.pins.iter_mut().find(|pin| **pin == 0).expect("one transaction runs and one commits");
+            *free = transaction;
         });
     }
 

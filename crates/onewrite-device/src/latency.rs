@@ -25,12 +25,12 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// One non-empty step of a histogram.
+/// One non-empty bucket of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LatencyStep {
-    /// Upper bound of the step, ns. The step before gives its lower bound.
+pub struct LatencyBucket {
+    /// Upper bound of the bucket, ns. The bucket before gives its lower bound.
     pub up_to: u64,
-    /// Spans in this step.
+    /// Spans in this bucket.
     pub count: u64,
 }
 
@@ -58,12 +58,14 @@ impl Latencies {
         }
     }
 
-    /// The histogram in doublings from 1 µs on, without empty steps.
-    pub fn steps(&self) -> Vec<LatencyStep> {
-        let steps = self.0.iter_log(1000, 2.0);
-        let all =
-            steps.map(|step| LatencyStep { up_to: step.value_iterated_to(), count: step.count_since_last_iteration() });
-        all.filter(|step| step.count > 0).collect()
+    /// The histogram in doublings from 1 µs on, without empty buckets.
+    pub fn buckets(&self) -> Vec<LatencyBucket> {
+        let buckets = self.0.iter_log(1000, 2.0);
+        let all = buckets.map(|bucket| LatencyBucket {
+            up_to: bucket.value_iterated_to(),
+            count: bucket.count_since_last_iteration(),
+        });
+        all.filter(|bucket| bucket.count > 0).collect()
     }
 }
 
@@ -78,6 +80,6 @@ mod tests {
         let found = latencies.summary();
         assert!((500_000..501_000).contains(&found.p50), "{found:?}");
         assert!((990_000..991_000).contains(&found.p99), "{found:?}");
-        assert_eq!(latencies.steps().iter().map(|step| step.count).sum::<u64>(), 1000);
+        assert_eq!(latencies.buckets().iter().map(|bucket| bucket.count).sum::<u64>(), 1000);
     }
 }

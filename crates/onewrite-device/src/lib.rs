@@ -29,7 +29,7 @@ pub use age::Age;
 pub use error::Error;
 pub use file::{Access, FileDisk, Hold, Submission, loops_on};
 pub use hdd::HardDisk;
-pub use latency::{Latencies, Latency, LatencyStep};
+pub use latency::{Latencies, Latency, LatencyBucket};
 pub use profile::{BufferSide, DiskSide, Eviction, FlashSide, FtlKind, HostSide, Layer, Profile, Victim};
 pub use ssd::{
     DieOperation, MediumFaults, MediumOperation, OperationKind, OperationLatency, Rules, Shape, Sound, Ssd, UnderWay,

@@ -28,7 +28,7 @@ struct Driver {
 
 /// A request of the host.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum HostRequest {
     Write { start: u32, count: u32 },
     Trim { start: u32, count: u32 },
     Read { lpn: u32 },
@@ -62,42 +62,42 @@ impl Driver {
     /// A driver with every page written once.
     fn filled(ftl: Box<dyn Ftl>, seed: u64) -> Driver {
         let mut driver = Driver::new(ftl, seed);
-        driver.run(Step::Write { start: 0, count: driver.ftl.logical_pages() }).unwrap();
+        driver.run(HostRequest::Write { start: 0, count: driver.ftl.logical_pages() }).unwrap();
         driver
     }
 
     /// Random requests: runs of whole and half blocks, single pages (some of them hot), trims of any length, reads.
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> HostRequest {
         let pages = self.ftl.logical_pages();
         let place = self.choices.below(u64::from(pages)) as u32;
         let block = place / BLOCK_PAGES * BLOCK_PAGES;
         let fits = |start: u32, count: u32| count.min(pages - start);
         match self.choices.below(100) {
-            0..12 => Step::Write { start: block, count: fits(block, BLOCK_PAGES) },
-            12..24 => Step::Write { start: block, count: fits(block, 1 + self.choices.below(12) as u32) },
-            24..54 => Step::Write { start: place, count: 1 },
-            54..64 => Step::Write { start: place % 24, count: 1 },
-            64..70 => Step::Trim { start: place, count: fits(place, 1 + self.choices.below(40) as u32) },
-            70..74 => Step::Trim { start: place, count: 1 },
-            _ => Step::Read { lpn: place },
+            0..12 => HostRequest::Write { start: block, count: fits(block, BLOCK_PAGES) },
+            12..24 => HostRequest::Write { start: block, count: fits(block, 1 + self.choices.below(12) as u32) },
+            24..54 => HostRequest::Write { start: place, count: 1 },
+            54..64 => HostRequest::Write { start: place % 24, count: 1 },
+            64..70 => HostRequest::Trim { start: place, count: fits(place, 1 + self.choices.below(40) as u32) },
+            70..74 => HostRequest::Trim { start: place, count: 1 },
+            _ => HostRequest::Read { lpn: place },
         }
     }
 
     /// Runs a request. If it is cut, returns the pages that the cut leaves open.
-    fn run(&mut self, step: Step) -> Result<(), Open> {
+    fn run(&mut self, step: HostRequest) -> Result<(), Open> {
         match step {
-            Step::Write { start, count } => (start..start + count).try_for_each(|lpn| {
+            HostRequest::Write { start, count } => (start..start + count).try_for_each(|lpn| {
                 let version = self.ftl.write(Lpn(lpn)).map_err(|PowerLost| Open::Written(lpn..lpn + 1))?;
                 self.versions[lpn as usize] = version;
                 Ok(())
             }),
-            Step::Trim { start, count } => {
+            HostRequest::Trim { start, count } => {
                 let trimmed = self.ftl.trim(Lpn(start).run(count));
                 trimmed.map_err(|PowerLost| Open::Trimmed(start..start + count))?;
                 self.versions[start as usize..(start + count) as usize].fill(0);
                 Ok(())
             }
-            Step::Read { lpn } => {
+            HostRequest::Read { lpn } => {
                 let found = self.ftl.read(Lpn(lpn)).map_err(|PowerLost| Open::Nothing)?;
                 assert_eq!(found.unwrap_or(0), self.versions[lpn as usize], "page {lpn}");
                 Ok(())

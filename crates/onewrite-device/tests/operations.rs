@@ -27,6 +27,6 @@ fn the_operations_show_collection_and_no_die_does_two_things_at_once() {
     }
     let latencies = bench.device().latencies();
     let write = latencies.iter().find(|one| one.operation == "write").unwrap();
-    assert_eq!(write.steps.iter().map(|step| step.count).sum::<u64>(), write.latency.count);
+    assert_eq!(write.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), write.latency.count);
     assert!(write.latency.count >= 8000 && write.latency.max > 2 * write.latency.p50, "{:?}", write.latency);
 }

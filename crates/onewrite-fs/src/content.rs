@@ -50,16 +50,16 @@ impl Content<'_> {
         let page_start = page_index * PAGE_SIZE as u64;
         let start = offset.max(page_start);
         let end = (offset + self.length()).min(page_start + PAGE_SIZE as u64);
-        let place = (start - page_start) as usize;
+        let in_page = (start - page_start) as usize;
         let length = (end - start) as usize;
         let bytes = match self {
             Content::Bytes(bytes) => Cow::Borrowed(&bytes[(start - offset) as usize..][..length]),
             Content::Pattern { seed, compressible_percent, .. } => {
                 let page = pattern_page(*seed, *compressible_percent, page_index);
-                Cow::Owned(page.bytes()[place..place + length].to_vec())
+                Cow::Owned(page.bytes()[in_page..in_page + length].to_vec())
             }
         };
-        (place, bytes)
+        (in_page, bytes)
     }
 }
 
@@ -98,8 +98,8 @@ mod tests {
     #[test]
     fn parts_of_a_pattern_are_parts_of_its_pages() {
         let content = Content::Pattern { seed: 5, compressible_percent: 0, length: 6000 };
-        let (place, part) = content.part_of_page(100, 0);
-        assert_eq!((place, part.len()), (100, 3996));
+        let (start, part) = content.part_of_page(100, 0);
+        assert_eq!((start, part.len()), (100, 3996));
         assert_eq!(&part[..], &pattern_page(5, 0, 0).bytes()[100..]);
         assert_eq!(content.part_of_page(100, 1).1.len(), 2004);
         assert_eq!(content.whole_page(0, 0), Some(pattern_page(5, 0, 0)));

@@ -1,8 +1,8 @@
 //! A full disk and a full inode table: the right error, no loss, and all space free again after everything is removed.
 //!
-//! A stream of operations runs on a disk that is too small for it, beside a model. A step without room changes nothing,
-//! except that a write or a reservation may happen in part. Then each byte is the old or the new one. Removing names
-//! never needs room.
+//! A stream of operations runs on a disk that is too small for it, beside a model. An operation without room changes
+//! nothing, except that a write or a reservation may happen in part. Then each byte is the old or the new one. Removing
+//! names never needs room.
 
 #[path = "operations/mod.rs"]
 mod operations;
@@ -14,13 +14,13 @@ use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{Content, FileKind, FileSystem, FileView, FsResult, Manner, NewNode, Position, Space};
 use operations::entry::{Entry, assert_same, assert_same_entry};
 use operations::model::{Model, Slots};
+use operations::operation::{Answer, Operation, Outcome, SLOTS, Stream, Target};
 use operations::ours::Ours;
-use operations::step::{Answer, Outcome, SLOTS, Step, Stream, Target};
 use support::volume::{image, save, with_mount};
 use support::{Scratch, assert_clean, seeds};
 
 const MIB: u64 = 1024 * 1024;
-const STEPS: u64 = 1_200;
+const OPERATIONS: u64 = 1_200;
 const NO_SPACE: i32 = 28;
 
 /// A disk with a log of 4 MiB and one inode for each `inode_ratio` bytes.
@@ -44,38 +44,41 @@ struct Beside {
 }
 
 impl Beside {
-    async fn take(&mut self, number: u64, step: &Step) {
-        let what = format!("{}, step {number}, {step:.150?}", self.name);
+    async fn take(&mut self, number: u64, operation: &Operation) {
+        let what = format!("{}, operation {number}, {operation:.150?}", self.name);
         let (before, slots) = (self.model.clone(), self.slots);
-        let (expected, found) = (self.model.apply(&mut self.slots, step), self.ours.apply(step).await);
+        let (expected, found) = (self.model.apply(&mut self.slots, operation), self.ours.apply(operation).await);
         if found == Err(NO_SPACE) {
             self.refusals += 1;
             self.slots = slots;
-            self.no_space(before, step, &what).await;
-        } else if !matches!(step, Step::Seek(..)) {
+            self.no_space(before, operation, &what).await;
+        } else if !matches!(operation, Operation::Seek(..)) {
             assert!(expected == found, "{what}: {} and {}", short(&expected), short(&found));
         }
     }
 
-    /// Checks that a step without room lost nothing.
-    async fn no_space(&mut self, before: Model, step: &Step, what: &str) {
+    /// Checks that an operation without room lost nothing.
+    async fn no_space(&mut self, before: Model, operation: &Operation, what: &str) {
         assert!(
-            !matches!(step, Step::Unlink(_) | Step::RemoveDirectory(_) | Step::Clear(..) | Step::Sync(..)),
+            !matches!(
+                operation,
+                Operation::Unlink(_) | Operation::RemoveDirectory(_) | Operation::Clear(..) | Operation::Sync(..)
+            ),
             "{what}"
         );
-        match step {
-            Step::Open(_, slot, _) => {
+        match operation {
+            Operation::Open(_, slot, _) => {
                 self.model = before;
-                self.model.apply(&mut self.slots, &Step::Close(*slot)).expect("closes");
+                self.model.apply(&mut self.slots, &Operation::Close(*slot)).expect("closes");
             }
-            Step::Fill(directory, ..) => {
+            Operation::Fill(directory, ..) => {
                 self.model = before;
-                self.take_names_over(directory, step).await;
+                self.take_names_over(directory, operation).await;
             }
-            Step::Write(target, ..)
-            | Step::Append(target, _)
-            | Step::Allocate(target, ..)
-            | Step::Truncate(target, _) => {
+            Operation::Write(target, ..)
+            | Operation::Append(target, _)
+            | Operation::Allocate(target, ..)
+            | Operation::Truncate(target, _) => {
                 let id = match target {
                     Target::Path(path) => self.model.find(path).expect(what),
                     Target::Slot(slot) => self.slots[*slot].expect(what),
@@ -90,7 +93,7 @@ impl Beside {
             }
             _ => {
                 self.model = before;
-                let Some(path) = step.paths().first().copied() else { return };
+                let Some(path) = operation.paths().first().copied() else { return };
                 if let Ok(id) = self.model.find(path) {
                     let found = self.ours.entry_at(path).await.expect(what);
                     assert_same_entry(&self.model.entry(id), &plain(found), what);
@@ -99,35 +102,35 @@ impl Beside {
         }
     }
 
-    /// Copies to the model the files that an incomplete [`Step::Fill`] has made, in order.
-    async fn take_names_over(&mut self, directory: &str, step: &Step) {
-        let list = Step::List(directory.into());
-        let Ok(Answer::Names(names)) = self.ours.apply(&list).await else { panic!("{step:?}: no directory") };
-        let Step::Fill(_, first, count) = step else { unreachable!("names are taken over after Fill only") };
-        let there = |number: &u32| names.contains(&operations::step::filled_name(*number).into_bytes());
+    /// Copies to the model the files that an incomplete [`Operation::Fill`] has made, in order.
+    async fn take_names_over(&mut self, directory: &str, operation: &Operation) {
+        let list = Operation::List(directory.into());
+        let Ok(Answer::Names(names)) = self.ours.apply(&list).await else { panic!("{operation:?}: no directory") };
+        let Operation::Fill(_, first, count) = operation else { unreachable!("names are taken over after Fill only") };
+        let there = |number: &u32| names.contains(&operations::operation::filled_name(*number).into_bytes());
         let made = (*first..first + count).take_while(there).count() as u32;
-        self.model.apply(&mut self.slots, &Step::Fill(directory.into(), *first, made)).expect("a directory");
+        self.model.apply(&mut self.slots, &Operation::Fill(directory.into(), *first, made)).expect("a directory");
     }
 
     /// Fills the disk until only `free_bytes` of content and `free_inodes` are left.
     async fn ballast(&mut self, free_bytes: u64, free_inodes: u32) {
         let many = "ballast-of-inodes".to_owned();
-        self.take(0, &Step::Make(many.clone(), FileKind::Directory, 0o755)).await;
+        self.take(0, &Operation::Make(many.clone(), FileKind::Directory, 0o755)).await;
         let mut count = 0;
         while self.refusals == 0 {
-            self.take(0, &Step::Fill(many.clone(), count, 50)).await;
+            self.take(0, &Operation::Fill(many.clone(), count, 50)).await;
             count += 50;
         }
         let names = self.model.paths().iter().filter(|(path, _)| path.starts_with(&many)).count() as u32 - 1;
-        self.take(0, &Step::Clear(many, names - free_inodes - 1, free_inodes + 1)).await;
+        self.take(0, &Operation::Clear(many, names - free_inodes - 1, free_inodes + 1)).await;
         let path = "ballast-of-bytes".to_owned();
-        self.take(0, &Step::Make(path.clone(), FileKind::Regular, 0o644)).await;
+        self.take(0, &Operation::Make(path.clone(), FileKind::Regular, 0o644)).await;
         let refusals = self.refusals;
         while self.refusals == refusals {
-            self.take(0, &Step::Append(Target::Path(path.clone()), vec![9; 100_000])).await;
+            self.take(0, &Operation::Append(Target::Path(path.clone()), vec![9; 100_000])).await;
         }
         let size = self.model.entry(self.model.find(&path).expect("ballast")).size;
-        self.take(0, &Step::Truncate(Target::Path(path), size - free_bytes)).await;
+        self.take(0, &Operation::Truncate(Target::Path(path), size - free_bytes)).await;
     }
 
     async fn compare(&self, what: &str) -> FsResult<()> {
@@ -139,11 +142,12 @@ impl Beside {
     /// Removes everything, deepest first.
     async fn remove_all(&mut self) {
         for slot in 0..SLOTS {
-            self.take(STEPS, &Step::Close(slot)).await;
+            self.take(OPERATIONS, &Operation::Close(slot)).await;
         }
         for (path, kind) in self.model.paths().into_iter().rev() {
-            let step = if kind == FileKind::Directory { Step::RemoveDirectory(path) } else { Step::Unlink(path) };
-            self.take(STEPS, &step).await;
+            let operation =
+                if kind == FileKind::Directory { Operation::RemoveDirectory(path) } else { Operation::Unlink(path) };
+            self.take(OPERATIONS, &operation).await;
         }
     }
 }
@@ -170,7 +174,7 @@ fn short(outcome: &Outcome) -> String {
     format!("{outcome:.200?}")
 }
 
-/// Runs the stream of `seed`; returns the number of steps without room.
+/// Runs the stream of `seed`; returns the number of operations without room.
 fn fill(seed: u64, disk: RamDisk, options: MountOptions) -> u64 {
     let name = format!("ONEWRITE_SEED={seed}, {}, delayed {}", options.mode, options.delayed_allocation);
     let scratch = Scratch::new(&format!("full-{seed}-{}-{}", options.mode, options.delayed_allocation));
@@ -182,14 +186,14 @@ fn fill(seed: u64, disk: RamDisk, options: MountOptions) -> u64 {
         let empty = fs.space().await?;
         both.ballast(120_000, 10).await;
         let mut stream = Stream::new(Choices::new(seed), &[""]);
-        for number in 0..STEPS {
+        for number in 0..OPERATIONS {
             both.take(number, &stream.next()).await;
             if number % 200 == 199 {
-                both.compare(&format!("step {number}")).await?;
+                both.compare(&format!("operation {number}")).await?;
             }
         }
         for slot in 0..SLOTS {
-            both.take(STEPS, &Step::Close(slot)).await;
+            both.take(OPERATIONS, &Operation::Close(slot)).await;
         }
         Ok((both.model, both.refusals, empty))
     });
@@ -221,7 +225,7 @@ fn assert_emptied(name: &str, written: &onewrite_block::Image, model: Model, opt
 fn fill_seeds(first: u64, options: MountOptions) {
     for seed in seeds(first, 3) {
         let refusals = fill(seed, small_disk(8 * MIB, 16_384), options);
-        assert!((20..STEPS * 2 / 3).contains(&refusals), "seed {seed}: {refusals} times no space");
+        assert!((20..OPERATIONS * 2 / 3).contains(&refusals), "seed {seed}: {refusals} times no space");
     }
 }
 

@@ -1,11 +1,12 @@
-//! Applies one seeded stream of operations to the kernel's ext4 on a loop device and to ours. Every step gives the same
-//! answer or error number. The trees have the same contents, permissions, owners, sizes, links, targets, devices and
-//! attributes. Each step changes the times of the same inodes, among those that it names and their directories.
+//! Applies one seeded stream of operations to the kernel's ext4 on a loop device and to ours. Every operation gives the
+//! same answer or error number. The trees have the same contents, permissions, owners, sizes, links, targets, devices
+//! and attributes. Each operation changes the times of the same inodes, among those that it names and their
+//! directories.
 //!
-//! Not compared: times, unless a step set them (two clocks); inode numbers; `st_blocks`, because it counts blocks of
-//! extent trees, which depend on fragmentation; the size of a directory with several blocks, because it depends on the
-//! times of leaf splits; the holes of a file. The kernel fills short holes and unwritten ends of a file with zeros if
-//! that saves extents (`extent_max_zeroout_kb`), and shows pages read from a hole as data.
+//! Not compared: times, unless an operation set them (two clocks); inode numbers; `st_blocks`, because it counts blocks
+//! of extent trees, which depend on fragmentation; the size of a directory with several blocks, because it depends on
+//! the times of leaf splits; the holes of a file. The kernel fills short holes and unwritten ends of a file with zeros
+//! if that saves extents (`extent_max_zeroout_kb`), and shows pages read from a hole as data.
 
 #[path = "operations/mod.rs"]
 mod operations;
@@ -16,25 +17,26 @@ use onewrite_fs::FileKind;
 use onewrite_fs::ext4::{Mode, MountOptions};
 use operations::entry::{Tree, assert_same};
 use operations::kernel::Kernel;
+use operations::operation::{Operation, Outcome, Stream};
 use operations::ours::Ours;
-use operations::step::{Outcome, Step, Stream};
 use support::volume::{load, with_mount};
 use support::{LoopMount, Scratch, make_image, seeds};
 
-const STEPS: u64 = 2_500;
-/// Number of steps between two comparisons of the trees.
+const OPERATIONS: u64 = 2_500;
+/// Number of operations between two comparisons of the trees.
 const INTERVAL: u64 = 250;
 const PAGES: u64 = 128 * 1024 * 1024 / 4096;
-/// Time between two steps, so that each falls into its own tick of the clock for timestamps.
+/// Time between two operations, so that each falls into its own tick of the clock for timestamps.
 const PAUSE: Nanos = Nanos::from_millis(5);
 
-/// For each path that names something before and after a step: whether its modification and change times moved.
+/// For each path that names something before and after an operation: whether its modification and change times moved.
 type Stamped = Vec<(String, bool, bool)>;
 
-/// The paths whose times a step may change: those that it names, and their directories.
-fn watched(step: &Step) -> Vec<String> {
+/// The paths whose times an operation may change: those that it names, and their directories.
+fn watched(operation: &Operation) -> Vec<String> {
     let parent = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
-    let mut paths: Vec<String> = step.paths().into_iter().flat_map(|path| [path.to_owned(), parent(path)]).collect();
+    let mut paths: Vec<String> =
+        operation.paths().into_iter().flat_map(|path| [path.to_owned(), parent(path)]).collect();
     paths.sort();
     paths.dedup();
     paths
@@ -49,30 +51,30 @@ fn moved<T: PartialEq>(
     (old == new).then(|| (path.to_owned(), modified != modified_after, changed != changed_after))
 }
 
-fn on_kernel(kernel: &mut Kernel, step: &Step) -> (Outcome, Stamped) {
-    let paths = watched(step);
+fn on_kernel(kernel: &mut Kernel, operation: &Operation) -> (Outcome, Stamped) {
+    let paths = watched(operation);
     let before: Vec<_> = paths.iter().map(|path| kernel.stamps(path)).collect();
-    let outcome = kernel.apply(step);
+    let outcome = kernel.apply(operation);
     let stamped = paths.iter().zip(before).filter_map(|(path, before)| moved(path, before, kernel.stamps(path)));
     (outcome, stamped.collect())
 }
 
-async fn on_ours(ours: &mut Ours, step: &Step) -> (Outcome, Stamped) {
-    let (paths, mut before, mut stamped) = (watched(step), Vec::new(), Vec::new());
+async fn on_ours(ours: &mut Ours, operation: &Operation) -> (Outcome, Stamped) {
+    let (paths, mut before, mut stamped) = (watched(operation), Vec::new(), Vec::new());
     for path in &paths {
         before.push(ours.stamps(path).await);
     }
-    let outcome = ours.apply(step).await;
+    let outcome = ours.apply(operation).await;
     for (path, before) in paths.iter().zip(before) {
         stamped.extend(moved(path, before, ours.stamps(path).await));
     }
     (outcome, stamped)
 }
 
-/// The compared part of a step's answer: everything but the places of holes.
-fn plain(step: &Step, outcome: Outcome) -> Outcome {
-    match step {
-        Step::Seek(..) => Ok(operations::step::Answer::Done),
+/// The compared part of an operation's answer: everything but the places of holes.
+fn plain(operation: &Operation, outcome: Outcome) -> Outcome {
+    match operation {
+        Operation::Seek(..) => Ok(operations::operation::Answer::Done),
         _ => outcome,
     }
 }
@@ -97,18 +99,18 @@ fn compare(seed: u64, mode: Mode) {
     let mut kernel = Kernel::new(mount.path());
     let (outcome, _) = with_mount(Box::new(disk), MountOptions::new(mode), move |fs, port| async move {
         let (mut stream, mut ours, mut failures) = (Stream::new(Choices::new(seed), &[""]), Ours::new(&fs), 0);
-        for number in 0..STEPS {
-            let step = stream.next();
+        for number in 0..OPERATIONS {
+            let operation = stream.next();
             port.runtime().sleep(PAUSE).await;
             let ((theirs, their_stamps), (own, own_stamps)) =
-                (on_kernel(&mut kernel, &step), on_ours(&mut ours, &step).await);
-            let what = format!("seed {seed}, step {number}, {step:.200?}");
+                (on_kernel(&mut kernel, &operation), on_ours(&mut ours, &operation).await);
+            let what = format!("seed {seed}, operation {number}, {operation:.200?}");
             failures += u64::from(own.is_err());
             if own.is_ok() {
                 // The kernel stamps a file before it refuses a range.
                 assert_eq!(their_stamps, own_stamps, "{what}: (path, modified, changed): kernel, then ours");
             }
-            assert_eq!(plain(&step, theirs), plain(&step, own), "{what}: kernel, then ours");
+            assert_eq!(plain(&operation, theirs), plain(&operation, own), "{what}: kernel, then ours");
             if number % INTERVAL == INTERVAL - 1 {
                 assert_same(
                     &plain_tree(kernel.tree()),
@@ -117,13 +119,16 @@ fn compare(seed: u64, mode: Mode) {
                 );
             }
         }
-        for slot in 0..operations::step::SLOTS {
+        for slot in 0..operations::operation::SLOTS {
             ours.close(slot).await.expect("closes");
         }
         Ok(failures)
     });
     let failures = outcome.expect("no error of the mount");
-    assert!(failures > STEPS / 10 && failures < STEPS * 9 / 10, "{failures} of {STEPS} steps failed");
+    assert!(
+        failures > OPERATIONS / 10 && failures < OPERATIONS * 9 / 10,
+        "{failures} of {OPERATIONS} operations failed"
+    );
 }
 
 /// Compares several seeds from `first` on, or those that the environment sets (see `support::seeds`).

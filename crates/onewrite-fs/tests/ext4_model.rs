@@ -1,10 +1,11 @@
-//! Many parallel tasks against a model. After every step, the answer or error number and the state of the touched files
-//! are the same. The test compares the whole tree now and then and after each of several remounts. At the end e2fsck
-//! and our checker run.
+//! Many parallel tasks against a model. After every operation, the answer or error number and the state of the touched
+//! files are the same. The test compares the whole tree now and then and after each of several remounts. At the end
+//! e2fsck and our checker run.
 //!
 //! Each task has a directory of its own, in which no other task works. All tasks share one more directory, in which
-//! they take turns. So the model knows the result of every step, although steps of several tasks run at the same time.
-//! Names move from a task's directory into the shared one, never back. A failure names its seed; this replays it:
+//! they take turns. So the model knows the result of every operation, although operations of several tasks run at the
+//! same time. Names move from a task's directory into the shared one, never back. A failure names its seed; this
+//! replays it:
 //!
 //! ```text
 //! ONEWRITE_SEED=… ONEWRITE_SEEDS=1 cargo test -p onewrite-fs --test ext4_model
@@ -23,8 +24,8 @@ use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
 use onewrite_fs::{FsResult, RenameManner};
 use operations::entry::{assert_same, assert_same_entry};
 use operations::model::{Model, Slots};
+use operations::operation::{Answer, NOT_ASKED, Operation, Outcome, SLOTS, Stream, Target};
 use operations::ours::Ours;
-use operations::step::{Answer, NOT_ASKED, Outcome, SLOTS, Step, Stream, Target};
 use support::patient::{Memory, check_memory};
 use support::volume::{image, new_disk, save, with_mount};
 use support::{Scratch, assert_clean, seeds};
@@ -34,16 +35,16 @@ const MIB: u64 = 1024 * 1024;
 const OWN: [&str; 6] = ["t0/", "t1/", "t2/", "t3/", "t4/", "t5/"];
 const SHARED: &str = "s/";
 const MOUNTS: u64 = 4;
-/// Steps of each task in one mount.
-const STEPS: u64 = 120;
-/// Steps of the first task between two comparisons of the whole tree.
+/// Operations of each task in one mount.
+const OPERATIONS: u64 = 120;
+/// Operations of the first task between two comparisons of the whole tree.
 const INTERVAL: u64 = 40;
 
 /// What all tasks of a run share.
 struct Run {
     name: String,
     model: RefCell<Model>,
-    /// A step in the shared directory takes this lock for writing, any other step for reading.
+    /// An operation in the shared directory takes this lock for writing, any other operation for reading.
     turn: RwLock,
 }
 
@@ -57,12 +58,12 @@ struct Task {
     stream: Stream,
 }
 
-/// Whether a step follows the rules for directories in the head of this file.
-fn is_allowed(step: &Step) -> bool {
+/// Whether an operation follows the rules for directories in the head of this file.
+fn is_allowed(operation: &Operation) -> bool {
     let is_shared = |path: &str| path.starts_with(SHARED);
-    match step {
-        Step::Rename(from, to, RenameManner::Exchange) => is_shared(from) == is_shared(to),
-        Step::Rename(from, to, _) | Step::Link(from, to) => is_shared(to) || !is_shared(from),
+    match operation {
+        Operation::Rename(from, to, RenameManner::Exchange) => is_shared(from) == is_shared(to),
+        Operation::Rename(from, to, _) | Operation::Link(from, to) => is_shared(to) || !is_shared(from),
         _ => true,
     }
 }
@@ -82,52 +83,55 @@ impl Task {
 
     async fn work(mut self, runtime: Runtime, mut choices: Choices) -> FsResult<u64> {
         let mut failures = 0;
-        for number in 0..STEPS {
-            let step = loop {
-                let step = self.stream.next();
-                if is_allowed(&step) {
-                    break step;
+        for number in 0..OPERATIONS {
+            let operation = loop {
+                let operation = self.stream.next();
+                if is_allowed(&operation) {
+                    break operation;
                 }
             };
-            failures += u64::from(self.take(&step, number).await);
+            failures += u64::from(self.take(&operation, number).await);
             let long = choices.chance(1, 40);
             runtime.sleep(Nanos::from_millis(if long { 6_000 } else { choices.below(20) })).await;
             if self.index == 0 && number % INTERVAL == INTERVAL - 1 {
-                self.compare_all(&format!("step {number}")).await?;
+                self.compare_all(&format!("operation {number}")).await?;
             }
         }
         for slot in 0..SLOTS {
-            self.take(&Step::Close(slot), STEPS).await;
+            self.take(&Operation::Close(slot), OPERATIONS).await;
         }
         Ok(failures)
     }
 
-    /// Runs a step on both sides and compares; returns whether the step failed.
-    async fn take(&mut self, step: &Step, number: u64) -> bool {
-        let needs_turn = step.paths().iter().any(|path| path.starts_with(SHARED)) || self.uses_shared_slot(step);
+    /// Runs an operation on both sides and compares; returns whether the operation failed.
+    async fn take(&mut self, operation: &Operation, number: u64) -> bool {
+        let needs_turn =
+            operation.paths().iter().any(|path| path.starts_with(SHARED)) || self.uses_shared_slot(operation);
         let run = Rc::clone(&self.run);
         let _held = if needs_turn { run.turn.write().await } else { run.turn.read().await };
-        let what = format!("{}, task {}, step {number}, {step:.150?}", run.name, self.index);
-        let ours = self.ours.apply(step).await;
-        let model = run.model.borrow_mut().apply(&mut self.slots, step);
-        if let (Step::Open(path, slot, _), Ok(_)) = (step, &model) {
+        let what = format!("{}, task {}, operation {number}, {operation:.150?}", run.name, self.index);
+        let ours = self.ours.apply(operation).await;
+        let model = run.model.borrow_mut().apply(&mut self.slots, operation);
+        if let (Operation::Open(path, slot, _), Ok(_)) = (operation, &model) {
             self.is_shared[*slot] = path.starts_with(SHARED);
         }
         assert!(model == ours, "{what}: model {}, ours {}", short(&model), short(&ours));
-        self.compare_touched(step, &what).await;
+        self.compare_touched(operation, &what).await;
         model.is_err()
     }
 
-    fn uses_shared_slot(&self, step: &Step) -> bool {
-        match (step, step.target()) {
-            (Step::Close(slot) | Step::Open(_, slot, _), _) | (_, Some(Target::Slot(slot))) => self.is_shared[*slot],
+    fn uses_shared_slot(&self, operation: &Operation) -> bool {
+        match (operation, operation.target()) {
+            (Operation::Close(slot) | Operation::Open(_, slot, _), _) | (_, Some(Target::Slot(slot))) => {
+                self.is_shared[*slot]
+            }
             _ => false,
         }
     }
 
-    async fn compare_touched(&self, step: &Step, what: &str) {
-        let parents = step.paths().into_iter().filter_map(|path| path.rsplit_once('/')).map(|(parent, _)| parent);
-        let paths: Vec<&str> = step.paths().into_iter().chain(parents).collect();
+    async fn compare_touched(&self, operation: &Operation, what: &str) {
+        let parents = operation.paths().into_iter().filter_map(|path| path.rsplit_once('/')).map(|(parent, _)| parent);
+        let paths: Vec<&str> = operation.paths().into_iter().chain(parents).collect();
         for path in paths {
             let expected = {
                 let model = self.run.model.borrow();
@@ -141,7 +145,7 @@ impl Task {
                 }
             }
         }
-        if let Some(Target::Slot(slot)) = step.target()
+        if let Some(Target::Slot(slot)) = operation.target()
             && let Some(id) = self.slots[*slot]
         {
             let expected = self.run.model.borrow().entry(id);
@@ -184,13 +188,13 @@ fn short(outcome: &Outcome) -> String {
 async fn prepare(run: &Run, ours: &mut Ours) {
     for directory in OWN.iter().chain([&SHARED]) {
         let path = directory.trim_end_matches('/').to_owned();
-        let step = Step::Make(path, onewrite_fs::FileKind::Directory, 0o755);
-        let model = run.model.borrow_mut().apply(&mut [None; SLOTS], &step);
-        assert_eq!(model, ours.apply(&step).await);
+        let operation = Operation::Make(path, onewrite_fs::FileKind::Directory, 0o755);
+        let model = run.model.borrow_mut().apply(&mut [None; SLOTS], &operation);
+        assert_eq!(model, ours.apply(&operation).await);
     }
 }
 
-/// The work of one mount; returns the number of failed steps.
+/// The work of one mount; returns the number of failed operations.
 async fn mounted(run: Rc<Run>, fs: Rc<Ext4>, runtime: Runtime, choices: Choices, mount: u64) -> FsResult<u64> {
     let mut ours = Ours::new(&fs);
     match mount {
@@ -230,8 +234,11 @@ fn run(seed: u64, options: MountOptions) {
         failures += failed;
     }
     judge(device, &name);
-    let steps = MOUNTS * STEPS * OWN.len() as u64;
-    assert!(failures > steps / 10 && failures < steps * 9 / 10, "{name}: {failures} of {steps} steps failed");
+    let operations = MOUNTS * OPERATIONS * OWN.len() as u64;
+    assert!(
+        failures > operations / 10 && failures < operations * 9 / 10,
+        "{name}: {failures} of {operations} operations failed"
+    );
 }
 
 /// Fails unless e2fsck and our checker find no fault on the device.

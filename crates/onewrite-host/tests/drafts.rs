@@ -14,12 +14,12 @@ mod atomic_transfer;
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A path for an image. Drop removes the image.
-struct Place(PathBuf);
+struct ScratchImage(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl ScratchImage {
+    fn new() -> ScratchImage {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Place(std::env::temp_dir().join(format!("onewrite-drafts-{}-{number}.img", std::process::id())))
+        ScratchImage(std::env::temp_dir().join(format!("onewrite-drafts-{}-{number}.img", std::process::id())))
     }
 
     fn volume(&self, mode: Mode) -> Volume {
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ScratchImage {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -52,7 +52,7 @@ fn number<T>(refused: Result<T, VolumeError>) -> i32 {
 
 #[test]
 fn a_draft_is_private_until_its_commit_and_usable_after_it() {
-    let place = Place::new();
+    let place = ScratchImage::new();
     let volume = place.volume(Mode::Data);
     volume.create("/one").unwrap().append(b"one").unwrap();
     volume.symlink("/link", "one").unwrap();
@@ -80,7 +80,7 @@ fn a_draft_is_private_until_its_commit_and_usable_after_it() {
 
 #[test]
 fn what_is_aborted_or_dropped_nobody_sees() {
-    let place = Place::new();
+    let place = ScratchImage::new();
     let volume = place.volume(Mode::DataAsync);
     volume.create("/one").unwrap().append(b"one").unwrap();
     let draft = volume.atomic().unwrap();
@@ -100,7 +100,7 @@ fn what_is_aborted_or_dropped_nobody_sees() {
 
 #[test]
 fn a_file_has_one_draft_and_drafts_are_committed_together() {
-    let (place, elsewhere) = (Place::new(), Place::new());
+    let (place, elsewhere) = (ScratchImage::new(), ScratchImage::new());
     let (volume, other) = (place.volume(Mode::Data), elsewhere.volume(Mode::Data));
     let file = volume.create("/one").unwrap();
     let (first, second) = (volume.atomic().unwrap(), volume.atomic().unwrap());
@@ -119,14 +119,14 @@ fn a_file_has_one_draft_and_drafts_are_committed_together() {
 
 #[test]
 fn modes_that_write_content_in_place_refuse_and_name_others() {
-    let place = Place::new();
+    let place = ScratchImage::new();
     let refused = place.volume(Mode::Ordered).atomic().map(drop).unwrap_err();
     assert!(refused.errno() == 95 && refused.to_string().contains("mount with data"), "{refused}");
 }
 
 #[test]
 fn the_example_moves_coins_and_loses_none() {
-    let place = Place::new();
+    let place = ScratchImage::new();
     let coins = atomic_transfer::COINS;
     assert_eq!(atomic_transfer::run(&place.0, 10, |_| ()).unwrap(), (coins - 10, 10));
     assert_eq!(atomic_transfer::run(&place.0, 600, |_| ()).unwrap(), (coins / 2, coins / 2));
@@ -149,7 +149,7 @@ fn transfers_until_it_is_killed() {
 
 #[test]
 fn coins_survive_kills() {
-    let place = Place::new();
+    let place = ScratchImage::new();
     for round in 1..=5 {
         let durable = transfers_before_kill(&place.0, round * 30);
         assert!(durable >= round * 30, "transfers before the kill: {durable}");
@@ -184,7 +184,7 @@ fn transfers_before_kill(image: &Path, count: u64) -> u64 {
 /// Without SHARE the pages go through the log, whole or not at all.
 #[test]
 fn pages_of_one_file_become_those_of_another() {
-    let place = Place::new();
+    let place = ScratchImage::new();
     let volume = place.volume(Mode::DataAsync);
     let (area, table) = (volume.create("/area").unwrap(), volume.create("/table").unwrap());
     area.append(&[[1; 4096], [2; 4096]].concat()).unwrap();
@@ -204,7 +204,7 @@ fn pages_of_one_file_become_those_of_another() {
     draft.claim("/table").unwrap();
     assert_eq!(number(volume.share(&[range(0, 0)])), 16);
     drop(draft);
-    let elsewhere = Place::new();
+    let elsewhere = ScratchImage::new();
     let other = elsewhere.volume(Mode::DataAsync);
     assert_eq!(number(other.share(&[range(0, 0)])), 22);
     drop((area, table));

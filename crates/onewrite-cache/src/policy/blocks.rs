@@ -136,8 +136,8 @@ impl<T: Default> Blocks<T> {
         self.homes.set(slot.0, home);
         self.records[record as usize].pages.push_front(&mut self.links, slot.0);
         if record == self.leaving {
-            let place = self.sorted.partition_point(|other| *other > home.sorted(slot.0));
-            self.sorted.insert(place, home.sorted(slot.0));
+            let at = self.sorted.partition_point(|other| *other > home.sorted(slot.0));
+            self.sorted.insert(at, home.sorted(slot.0));
         }
         (record, known.is_none())
     }
@@ -164,8 +164,8 @@ impl<T: Default> Blocks<T> {
         self.records[home.record as usize].pages.remove(&mut self.links, slot.0);
         if home.record == self.leaving {
             // Usually it is the victim, which is last.
-            let place = self.sorted.partition_point(|other| *other > home.sorted(slot.0));
-            self.sorted.remove(place);
+            let at = self.sorted.partition_point(|other| *other > home.sorted(slot.0));
+            self.sorted.remove(at);
         }
         if self.pages(home.record) > 0 {
             return false;

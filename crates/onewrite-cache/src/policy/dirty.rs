@@ -117,9 +117,9 @@ impl DirtyBlocks {
             return self.chain(slot, record);
         }
         let entry = entry(self.links[slot].offset, slot);
-        let place = self.sorted.partition_point(|other| *other < entry);
-        self.sorted.insert(place, entry);
-        self.hand += usize::from(place <= self.hand);
+        let at = self.sorted.partition_point(|other| *other < entry);
+        self.sorted.insert(at, entry);
+        self.hand += usize::from(at <= self.hand);
     }
 
     fn chain(&mut self, slot: u32, record: u32) {
@@ -137,9 +137,9 @@ impl DirtyBlocks {
         let entry = entry(self.links[slot].offset, slot);
         let behind = self.hand.wrapping_sub(1);
         let is_behind = self.sorted.get(behind) == Some(&entry);
-        let place = if is_behind { behind } else { self.sorted.partition_point(|other| *other < entry) };
-        self.sorted.remove(place);
-        self.hand -= usize::from(place < self.hand);
+        let at = if is_behind { behind } else { self.sorted.partition_point(|other| *other < entry) };
+        self.sorted.remove(at);
+        self.hand -= usize::from(at < self.hand);
         if self.hand == self.sorted.len() {
             self.go_out(NONE);
         }

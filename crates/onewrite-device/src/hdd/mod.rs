@@ -72,13 +72,13 @@ impl LookAhead {
     }
 }
 
-/// A future step of a request. The earliest goes first; of equal moments, the one set first.
+/// A future stage of a request. The earliest goes first; of equal moments, the one set first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     moment: u64,
     number: u64,
     token: u32,
-    step: RequestStage,
+    stage: RequestStage,
 }
 
 #[derive(Clone, Debug)]
@@ -100,8 +100,8 @@ pub struct HardDisk {
     head: Lpn,
     look_ahead: Option<LookAhead>,
     active: BTreeMap<u32, (Request, Vec<Page>)>,
-    steps: BinaryHeap<Reverse<Due>>,
-    steps_set: u64,
+    stages: BinaryHeap<Reverse<Due>>,
+    stages_set: u64,
     reads: VecDeque<Token>,
     arriving: VecDeque<Token>,
     flushes: VecDeque<(Token, u64)>,
@@ -126,8 +126,8 @@ impl HardDisk {
             head: Lpn(0),
             look_ahead: None,
             active: BTreeMap::new(),
-            steps: BinaryHeap::new(),
-            steps_set: 0,
+            stages: BinaryHeap::new(),
+            stages_set: 0,
             reads: VecDeque::new(),
             arriving: VecDeque::new(),
             flushes: VecDeque::new(),
@@ -142,9 +142,9 @@ impl HardDisk {
         }
     }
 
-    fn at(&mut self, moment: u64, token: Token, step: RequestStage) {
-        self.steps_set += 1;
-        self.steps.push(Reverse(Due { moment, number: self.steps_set, token: token.0, step }));
+    fn at(&mut self, moment: u64, token: Token, stage: RequestStage) {
+        self.stages_set += 1;
+        self.stages.push(Reverse(Due { moment, number: self.stages_set, token: token.0, stage }));
     }
 
     fn cross_link(&mut self, pages: u64) -> u64 {
@@ -160,8 +160,8 @@ impl HardDisk {
     }
 
     fn next_moment(&self) -> Option<u64> {
-        let step = self.steps.peek().map_or(u64::MAX, |Reverse(due)| due.moment);
-        let moment = step.min(self.arm_moment());
+        let stage = self.stages.peek().map_or(u64::MAX, |Reverse(due)| due.moment);
+        let moment = stage.min(self.arm_moment());
         (moment < u64::MAX && !self.is_dark).then_some(moment)
     }
 
@@ -357,10 +357,10 @@ impl HardDisk {
         }
     }
 
-    fn step(&mut self, completed: &mut Vec<Completion>) {
-        let Reverse(due) = self.steps.pop().expect("a step was seen");
+    fn stage(&mut self, completed: &mut Vec<Completion>) {
+        let Reverse(due) = self.stages.pop().expect("a stage was seen");
         let token = Token(due.token);
-        match due.step {
+        match due.stage {
             RequestStage::Decoded => self.decoded(token),
             RequestStage::Arrived => {
                 self.arriving.push_back(token);
@@ -404,7 +404,7 @@ impl Device for HardDisk {
             if self.arm_moment() <= moment {
                 self.arm_ended();
             } else {
-                self.step(completed);
+                self.stage(completed);
             }
             self.start_arm();
         }
@@ -452,7 +452,7 @@ impl PowerCut for HardDisk {
         }
         self.cache.clear();
         self.active.clear();
-        self.steps.clear();
+        self.stages.clear();
         self.reads.clear();
         self.arriving.clear();
         self.flushes.clear();

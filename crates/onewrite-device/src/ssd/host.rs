@@ -21,7 +21,7 @@ impl RequestSlot {
     }
 }
 
-/// The next step of a request.
+/// The next stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RequestStage {
     /// The controller has understood it.
@@ -47,13 +47,13 @@ pub(crate) struct Active {
     pub(crate) error: Option<DeviceError>,
 }
 
-/// A future step. The earliest goes first; of equal moments, the one set first.
+/// A future stage. The earliest goes first; of equal moments, the one set first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     moment: u64,
     number: u64,
     slot: RequestSlot,
-    step: RequestStage,
+    stage: RequestStage,
 }
 
 /// See the module's head.
@@ -62,8 +62,8 @@ pub(crate) struct Host {
     slots: Vec<Option<Active>>,
     unused: Vec<RequestSlot>,
     under_way: u32,
-    steps: BinaryHeap<Reverse<Due>>,
-    steps_set: u64,
+    stages: BinaryHeap<Reverse<Due>>,
+    stages_set: u64,
     /// The controller takes no command before this moment.
     pub(crate) processor_free: u64,
     /// The link carries nothing to the controller before this moment.
@@ -116,22 +116,22 @@ impl Host {
         self.slots[slot.index()].take().expect("a request ends once")
     }
 
-    /// Schedules `step` for a request at `moment`.
-    pub(crate) fn at(&mut self, moment: u64, slot: RequestSlot, step: RequestStage) {
-        self.steps_set += 1;
-        self.steps.push(Reverse(Due { moment, number: self.steps_set, slot, step }));
+    /// Schedules `stage` for a request at `moment`.
+    pub(crate) fn at(&mut self, moment: u64, slot: RequestSlot, stage: RequestStage) {
+        self.stages_set += 1;
+        self.stages.push(Reverse(Due { moment, number: self.stages_set, slot, stage }));
     }
 
-    /// The moment of the next step.
+    /// The moment of the next stage.
     #[inline]
     pub(crate) fn next_moment(&self) -> Option<u64> {
-        self.steps.peek().map(|Reverse(due)| due.moment)
+        self.stages.peek().map(|Reverse(due)| due.moment)
     }
 
-    /// Removes and returns the next step.
-    pub(crate) fn next_step(&mut self) -> (RequestSlot, RequestStage) {
-        let Reverse(due) = self.steps.pop().expect("a step was seen");
-        (due.slot, due.step)
+    /// Removes and returns the next stage.
+    pub(crate) fn next_stage(&mut self) -> (RequestSlot, RequestStage) {
+        let Reverse(due) = self.stages.pop().expect("a stage was seen");
+        (due.slot, due.stage)
     }
 
     /// Forgets every request, as a power cut does.

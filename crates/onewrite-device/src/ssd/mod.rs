@@ -228,9 +228,9 @@ impl Ssd {
         (moment != NEVER && !self.is_dark).then_some(moment)
     }
 
-    fn host_step(&mut self, completed: &mut Vec<Completion>) {
-        let (slot, step) = self.host.next_step();
-        match step {
+    fn host_stage(&mut self, completed: &mut Vec<Completion>) {
+        let (slot, stage) = self.host.next_stage();
+        match stage {
             RequestStage::Decoded => self.decoded(slot),
             RequestStage::Arrived => self.arrived(slot),
             RequestStage::Done => {
@@ -279,7 +279,7 @@ impl Device for Ssd {
             }
             let (die_moment, die) = self.timeline.next();
             if self.host.next_moment().is_some_and(|host| host <= die_moment) {
-                self.host_step(completed);
+                self.host_stage(completed);
             } else {
                 self.die_event(die);
             }

@@ -23,7 +23,7 @@ impl Ssd {
         let told = all.map(|(operation, latencies)| OperationLatency {
             operation,
             latency: latencies.summary(),
-            steps: latencies.steps(),
+            buckets: latencies.buckets(),
         });
         told.filter(|one| one.latency.count > 0).collect()
     }

@@ -3,7 +3,7 @@
 use onewrite_block::Nanos;
 use serde::Serialize;
 
-use crate::latency::{Latency, LatencyStep};
+use crate::latency::{Latency, LatencyBucket};
 
 /// Kinds of operations of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -70,5 +70,6 @@ pub struct OperationLatency {
     /// Its summary.
     pub latency: Latency,
     /// Its histogram, in doublings.
-    pub steps: Vec<LatencyStep>,
+    #[serde(rename = "steps")]
+    pub buckets: Vec<LatencyBucket>,
 }

@@ -21,7 +21,7 @@ const FAST_LINK_MAX: u64 = 60;
 const LARGE_FILE: u64 = 1 << 31;
 
 /// A slot of an inode table.
-struct Slot<'a> {
+struct InodeSlot<'a> {
     number: InodeNo,
     bytes: &'a [u8],
     /// The inode's bit in the bitmap.
@@ -63,7 +63,7 @@ impl<R: ReadBlocks> InodeStage<'_, '_, R> {
                 let in_use = bytes[LINKS] | bytes[LINKS + 1] != 0 || number < self.layout.first_inode;
                 let marked = bits.as_ref().map_or(in_use, |bits| bits[index as usize / 8] >> (index % 8) & 1 == 1);
                 if marked || in_use {
-                    self.check_slot(Slot { number, bytes, marked }).await;
+                    self.check_slot(InodeSlot { number, bytes, marked }).await;
                 } else {
                     self.check_free_slot(number, bytes);
                 }
@@ -79,7 +79,7 @@ impl<R: ReadBlocks> InodeStage<'_, '_, R> {
         }
     }
 
-    async fn check_slot(&mut self, slot: Slot<'_>) {
+    async fn check_slot(&mut self, slot: InodeSlot<'_>) {
         let (number, place) = (slot.number, Place::Inode(slot.number));
         let reserved = number < self.layout.first_inode;
         let inode = match Inode::decode_unverified(slot.bytes, number, &self.layout) {

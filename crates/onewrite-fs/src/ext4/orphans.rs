@@ -41,8 +41,8 @@ impl Orphans {
     /// The orphan whose `dtime` names the inode; `None` if the superblock names it.
     fn before(&self, number: InodeNo) -> Option<InodeNo> {
         let numbers = self.numbers.borrow();
-        let place = numbers.iter().position(|other| *other == number);
-        place.and_then(|place| numbers.get(place + 1).copied())
+        let at = numbers.iter().position(|other| *other == number);
+        at.and_then(|at| numbers.get(at + 1).copied())
     }
 
     /// Takes an inode off the list.

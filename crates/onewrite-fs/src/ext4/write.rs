@@ -26,7 +26,7 @@ use super::views::Contents;
 use crate::api::{FsError, FsResult, Manner, WRITE_STEP_BYTES};
 use crate::content::Content;
 use crate::journal::Handle;
-use crate::pages::{PAGE_BYTES, Step, check_direct, page_key};
+use crate::pages::{PAGE_BYTES, WriteStep, check_direct, page_key};
 
 /// Largest step of an allocation without content, in blocks.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
@@ -258,7 +258,13 @@ impl Contents<'_> {
     }
 
     /// Puts dirty pages into the cache; their blocks exist or are reserved. The size in memory grows to at least `end`.
-    async fn put_delayed(&self, node: &Rc<Node>, pages: Range<u64>, end: u64, step: &mut Step<'_>) -> FsResult<()> {
+    async fn put_delayed(
+        &self,
+        node: &Rc<Node>,
+        pages: Range<u64>,
+        end: u64,
+        step: &mut WriteStep<'_>,
+    ) -> FsResult<()> {
         if self.delays() && end > node.inode().size {
             node.pending().grow_to(end);
         }
@@ -271,7 +277,7 @@ impl Contents<'_> {
         node: &Node,
         pages: Range<u64>,
         survey: &Survey,
-        step: &mut Step<'_>,
+        step: &mut WriteStep<'_>,
     ) -> FsResult<()> {
         for index in pages {
             let block = survey.block_of(index).expect("pages before the one that was reached have blocks");

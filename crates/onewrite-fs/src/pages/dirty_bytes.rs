@@ -54,8 +54,8 @@ impl DirtyBytes {
             }
             !touches
         });
-        let place = self.ranges.partition_point(|range| range.start < start);
-        self.ranges.insert(place, start..end);
+        let at = self.ranges.partition_point(|range| range.start < start);
+        self.ranges.insert(at, start..end);
         if self.ranges.len() > DirtyBytes::RANGES_MAX {
             self.join_nearest();
         }
@@ -67,7 +67,7 @@ impl DirtyBytes {
     }
 
     fn join_nearest(&mut self) {
-        let gap = |place: &usize| self.ranges[place + 1].start - self.ranges[*place].end;
+        let gap = |at: &usize| self.ranges[at + 1].start - self.ranges[*at].end;
         let nearest = (0..self.ranges.len() - 1).min_by_key(gap).expect("more than one range");
         let behind = self.ranges.remove(nearest + 1);
         self.ranges[nearest].end = behind.end;
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_ninth_range_joins_the_nearest_two() {
         let mut dirty = DirtyBytes::default();
-        (0..8).for_each(|place| dirty.add(place * 100..place * 100 + 10));
+        (0..8).for_each(|at| dirty.add(at * 100..at * 100 + 10));
         assert_eq!(dirty.count(), 80);
         dirty.add(315..320);
         assert_eq!((dirty.ranges().len(), dirty.ranges()[3].clone()), (8, 300..320));

@@ -89,8 +89,8 @@ impl FilePages {
     /// If there was none.
     pub(super) fn end_overwrite(&self, pages: &Range<u64>) {
         let mut overwriting = self.overwriting.borrow_mut();
-        let place = overwriting.iter().position(|other| other == pages).expect("it was put there");
-        overwriting.swap_remove(place);
+        let at = overwriting.iter().position(|other| other == pages).expect("it was put there");
+        overwriting.swap_remove(at);
     }
 
     /// Whether one of the pages is being written directly.

@@ -47,7 +47,7 @@ pub use backing::{Backing, Lookup, Outcome, PAGE_BYTES, PagedFile, Route, Run, T
 pub use dirty_bytes::DirtyBytes;
 pub use file::FilePages;
 pub use owners::{OwnerId, TooManyPages};
-pub use put::{Overwriting, Step};
+pub use put::{Overwriting, WriteStep};
 pub(crate) use read::check_direct;
 
 /// What a task does with pages.

@@ -13,18 +13,18 @@ use crate::transfer::{Durability, send_run, wait_all};
 ///
 /// It holds the old content of the pages that it replaces in part. Those pages may leave the cache before the step
 /// writes them. The file system may have given them new blocks by then, whose content is stale.
-pub struct Step<'a> {
+pub struct WriteStep<'a> {
     /// Byte of the file where the content begins.
     offset: u64,
     content: Content<'a>,
     partial: Vec<(u64, Page)>,
 }
 
-impl Step<'_> {
+impl WriteStep<'_> {
     /// Takes the old page out of the step, so that changing it needs no copy.
     fn take_partial(&mut self, index: u64) -> Option<Page> {
-        let place = self.partial.iter().position(|(partial, _)| *partial == index)?;
-        Some(self.partial.swap_remove(place).1)
+        let at = self.partial.iter().position(|(partial, _)| *partial == index)?;
+        Some(self.partial.swap_remove(at).1)
     }
 }
 
@@ -41,7 +41,7 @@ impl Pages {
         file: &B::File,
         pages: Range<u64>,
         (offset, content): (u64, Content<'a>),
-    ) -> FsResult<Step<'a>> {
+    ) -> FsResult<WriteStep<'a>> {
         let mut partial = Vec::new();
         let (first, last) = (pages.start, pages.end - 1);
         let ends = if first == last { vec![first] } else { vec![first, last] };
@@ -54,7 +54,7 @@ impl Pages {
                 self.fill(backing, file, index, index + 1).await?;
             }
         }
-        Ok(Step { offset, content, partial })
+        Ok(WriteStep { offset, content, partial })
     }
 
     /// Tells the watcher that `pages` are written through the page cache.
@@ -72,7 +72,7 @@ impl Pages {
         backing: &B,
         file: &B::File,
         index: u64,
-        step: &mut Step<'_>,
+        step: &mut WriteStep<'_>,
     ) -> FsResult<Range<usize>> {
         let key = page_key(file, index);
         if !self.holds(key) {
@@ -88,9 +88,9 @@ impl Pages {
             Some(_) => drop(before),
             None => cache.insert(key, before),
         }
-        let (place, bytes) = step.content.part_of_page(step.offset, index);
-        cache.peek_mut(key).expect("it is there").write(place, &bytes);
-        Ok(place..place + bytes.len())
+        let (start, bytes) = step.content.part_of_page(step.offset, index);
+        cache.peek_mut(key).expect("it is there").write(start, &bytes);
+        Ok(start..start + bytes.len())
     }
 
     /// Puts the step's content of `pages` into memory as dirty pages.
@@ -102,7 +102,7 @@ impl Pages {
         backing: &B,
         file: &B::File,
         pages: Range<u64>,
-        step: &mut Step<'_>,
+        step: &mut WriteStep<'_>,
     ) -> FsResult<()> {
         for index in pages {
             let bytes = self.put_page(backing, file, index, step).await?;

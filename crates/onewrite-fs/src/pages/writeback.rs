@@ -85,13 +85,13 @@ impl Pages {
 
     /// Records that the write of a run has ended.
     fn end_run<B: Backing>(&self, backing: &B, file: &B::File, run: &Run<B::Found>, outcome: Outcome) {
-        for (index, place) in run.pages.clone().zip(0..) {
+        for (index, at) in run.pages.clone().zip(0..) {
             let (key, mut cache) = (page_key(file, index), self.cache.borrow_mut());
             if outcome == Outcome::Failed && cache.peek(key).is_some() {
                 // The next sync must try again, even if another task gets this error. Mark the page dirty before its
                 // write ends: a clean victim would leave the cache then.
                 cache.mark_dirty(key);
-                if let Some(bytes) = run.dirty.get(place) {
+                if let Some(bytes) = run.dirty.get(at) {
                     self.dirty_bytes.borrow_mut().entry(key).or_default().add_all(bytes);
                 }
             }

@@ -6,7 +6,7 @@ use onewrite_fs::FileKind;
 /// A path with everything that must be equal in two file systems.
 ///
 /// Not compared: inode numbers; `st_blocks`, because it depends on fragmentation; times, because the kernel and we use
-/// different clocks (see `Step::Times` and the stamps of `ext4_like_kernel`).
+/// different clocks (see `Operation::Times` and the stamps of `ext4_like_kernel`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub kind: FileKind,

@@ -1,4 +1,4 @@
-//! Steps on a file system that the kernel has mounted, through system calls.
+//! Operations on a file system that the kernel has mounted, through system calls.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::entry::{Entry, Tree};
 use super::model::{device_of, takes_attribute};
-use super::step::{Answer, NOT_ASKED, OpenManner, Outcome, SLOTS, Step, Target, filled_name, link_target};
+use super::operation::{Answer, NOT_ASKED, OpenManner, Operation, Outcome, SLOTS, Target, filled_name, link_target};
 
 /// A task on a mounted directory, with its open handles.
 pub struct Kernel {
@@ -59,14 +59,14 @@ impl Kernel {
         Ok(kind_of(std::fs::symlink_metadata(self.at(path)).map_err(io_number)?.file_type()))
     }
 
-    pub fn apply(&mut self, step: &Step) -> Outcome {
-        match step {
-            Step::SetAttribute(target, name, ..)
-            | Step::RemoveAttribute(target, name)
-            | Step::GetAttribute(target, name) => self.apply_attribute(target, name, step),
-            _ => match step.target() {
-                Some(target) => self.apply_to(&self.file(target)?, step),
-                None => self.apply_names(step),
+    pub fn apply(&mut self, operation: &Operation) -> Outcome {
+        match operation {
+            Operation::SetAttribute(target, name, ..)
+            | Operation::RemoveAttribute(target, name)
+            | Operation::GetAttribute(target, name) => self.apply_attribute(target, name, operation),
+            _ => match operation.target() {
+                Some(target) => self.apply_to(&self.file(target)?, operation),
+                None => self.apply_names(operation),
             },
         }
     }
@@ -90,7 +90,7 @@ impl Kernel {
         rustix::fs::open(self.at(path), flags, mode(0o644)).map(File::from).map_err(number)
     }
 
-    fn apply_attribute(&self, target: &Target, name: &str, step: &Step) -> Outcome {
+    fn apply_attribute(&self, target: &Target, name: &str, operation: &Operation) -> Outcome {
         let (path, kind) = match target {
             Target::Path(path) => (self.at(path), self.kind(path)?),
             Target::Slot(slot) => {
@@ -104,8 +104,8 @@ impl Kernel {
         }
         let follow = matches!(target, Target::Slot(_));
         let mut value = vec![0; 4096];
-        let outcome = match (step, follow) {
-            (Step::SetAttribute(_, _, value, manner), _) => {
+        let outcome = match (operation, follow) {
+            (Operation::SetAttribute(_, _, value, manner), _) => {
                 let flags = match manner {
                     AttributeManner::Either => XattrFlags::empty(),
                     AttributeManner::Create => XattrFlags::CREATE,
@@ -116,32 +116,32 @@ impl Kernel {
                     false => rustix::fs::lsetxattr(&path, name, value, flags),
                 }
             }
-            (Step::RemoveAttribute(..), true) => rustix::fs::removexattr(&path, name),
-            (Step::RemoveAttribute(..), false) => rustix::fs::lremovexattr(&path, name),
+            (Operation::RemoveAttribute(..), true) => rustix::fs::removexattr(&path, name),
+            (Operation::RemoveAttribute(..), false) => rustix::fs::lremovexattr(&path, name),
             (_, true) => rustix::fs::getxattr(&path, name, &mut value[..]).map(|length| value.truncate(length)),
             (_, false) => rustix::fs::lgetxattr(&path, name, &mut value[..]).map(|length| value.truncate(length)),
         };
-        let is_get = matches!(step, Step::GetAttribute(..));
+        let is_get = matches!(operation, Operation::GetAttribute(..));
         outcome.map(|()| if is_get { Answer::Bytes(value) } else { Answer::Done }).map_err(number)
     }
 
-    fn apply_names(&mut self, step: &Step) -> Outcome {
-        let done = match step {
-            Step::Open(path, slot, manner) => {
+    fn apply_names(&mut self, operation: &Operation) -> Outcome {
+        let done = match operation {
+            Operation::Open(path, slot, manner) => {
                 self.slots[*slot] = None;
                 self.slots[*slot] = Some(self.open(path, *manner)?);
                 Ok(())
             }
-            Step::Close(slot) => {
+            Operation::Close(slot) => {
                 self.slots[*slot] = None;
                 Ok(())
             }
-            Step::Make(path, kind, permissions) => self.make(path, *kind, *permissions),
-            Step::Symlink(path, length) => rustix::fs::symlink(link_target(*length), self.at(path)),
-            Step::Link(old, new) => rustix::fs::linkat(CWD, self.at(old), CWD, self.at(new), AtFlags::empty()),
-            Step::Unlink(path) => rustix::fs::unlink(self.at(path)),
-            Step::RemoveDirectory(path) => rustix::fs::rmdir(self.at(path)),
-            Step::Rename(from, to, manner) => {
+            Operation::Make(path, kind, permissions) => self.make(path, *kind, *permissions),
+            Operation::Symlink(path, length) => rustix::fs::symlink(link_target(*length), self.at(path)),
+            Operation::Link(old, new) => rustix::fs::linkat(CWD, self.at(old), CWD, self.at(new), AtFlags::empty()),
+            Operation::Unlink(path) => rustix::fs::unlink(self.at(path)),
+            Operation::RemoveDirectory(path) => rustix::fs::rmdir(self.at(path)),
+            Operation::Rename(from, to, manner) => {
                 let flags = match manner {
                     RenameManner::Replace => RenameFlags::empty(),
                     RenameManner::NoReplace => RenameFlags::NOREPLACE,
@@ -149,23 +149,23 @@ impl Kernel {
                 };
                 rustix::fs::renameat_with(CWD, self.at(from), CWD, self.at(to), flags)
             }
-            Step::Fill(path, first, count) => self.fill(path, *first..first + count)?,
-            Step::Clear(path, first, count) => self.clear(path, *first..first + count)?,
-            Step::List(path) => return self.list(path),
-            Step::ReadLink(path) => {
+            Operation::Fill(path, first, count) => self.fill(path, *first..first + count)?,
+            Operation::Clear(path, first, count) => self.clear(path, *first..first + count)?,
+            Operation::List(path) => return self.list(path),
+            Operation::ReadLink(path) => {
                 let target = std::fs::read_link(self.at(path)).map_err(io_number)?;
                 return Ok(Answer::Bytes(target.as_os_str().as_bytes().to_vec()));
             }
-            Step::Permissions(path, permissions) => match self.kind(path)? {
+            Operation::Permissions(path, permissions) => match self.kind(path)? {
                 FileKind::Symlink => return Err(NOT_ASKED),
                 _ => rustix::fs::chmod(self.at(path), mode(*permissions)),
             },
-            Step::Owner(path, user, group) => {
+            Operation::Owner(path, user, group) => {
                 let (user, group) = (Some(Uid::from_raw(*user)), Some(Gid::from_raw(*group)));
                 rustix::fs::chownat(CWD, self.at(path), user, group, AtFlags::SYMLINK_NOFOLLOW)
             }
-            Step::Times(path, accessed, modified) => return self.set_times(path, *accessed, *modified),
-            _ => unreachable!("not about names: {step:?}"),
+            Operation::Times(path, accessed, modified) => return self.set_times(path, *accessed, *modified),
+            _ => unreachable!("not about names: {operation:?}"),
         };
         done.map(|()| Answer::Done).map_err(number)
     }
@@ -232,21 +232,21 @@ impl Kernel {
         Ok(Answer::Times(stamp(found.atime(), found.atime_nsec()), stamp(found.mtime(), found.mtime_nsec())))
     }
 
-    fn apply_to(&self, file: &File, step: &Step) -> Outcome {
-        let done = match step {
-            Step::Write(_, offset, bytes) => rustix::io::pwrite(file, bytes, *offset).map(drop),
-            Step::Append(_, bytes) => {
+    fn apply_to(&self, file: &File, operation: &Operation) -> Outcome {
+        let done = match operation {
+            Operation::Write(_, offset, bytes) => rustix::io::pwrite(file, bytes, *offset).map(drop),
+            Operation::Append(_, bytes) => {
                 let end = file.metadata().expect("an open file").len();
                 rustix::io::pwrite(file, bytes, end).map(drop)
             }
-            Step::Read(_, offset, length) => {
+            Operation::Read(_, offset, length) => {
                 let mut bytes = vec![0; *length as usize];
                 let read = rustix::io::pread(file, &mut bytes[..], *offset).map_err(number)?;
                 bytes.truncate(read);
                 return Ok(Answer::Bytes(bytes));
             }
-            Step::Truncate(_, size) => rustix::fs::ftruncate(file, *size),
-            Step::Allocate(_, offset, length, allocation) => {
+            Operation::Truncate(_, size) => rustix::fs::ftruncate(file, *size),
+            Operation::Allocate(_, offset, length, allocation) => {
                 let flags = match allocation {
                     Allocation::Extend => FallocateFlags::empty(),
                     Allocation::KeepSize => FallocateFlags::KEEP_SIZE,
@@ -257,16 +257,16 @@ impl Kernel {
                 };
                 rustix::fs::fallocate(file, flags, *offset, *length)
             }
-            Step::Seek(_, offset, target) => {
+            Operation::Seek(_, offset, target) => {
                 let from = match target {
                     SeekTarget::Data => SeekFrom::Data(*offset),
                     SeekTarget::Hole => SeekFrom::Hole(*offset),
                 };
                 return rustix::fs::seek(file, from).map(Answer::Number).map_err(number);
             }
-            Step::Sync(_, true) => rustix::fs::fdatasync(file),
-            Step::Sync(_, false) => rustix::fs::fsync(file),
-            _ => unreachable!("not about a file: {step:?}"),
+            Operation::Sync(_, true) => rustix::fs::fdatasync(file),
+            Operation::Sync(_, false) => rustix::fs::fsync(file),
+            _ => unreachable!("not about a file: {operation:?}"),
         };
         done.map(|()| Answer::Done).map_err(number)
     }

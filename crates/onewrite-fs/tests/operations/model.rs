@@ -6,7 +6,7 @@ use onewrite_fs::{AttributeManner, DeviceNumber, FileKind, RenameManner};
 
 use super::entry::{Entry, Tree};
 use super::model_file::{File, INVALID};
-use super::step::{Answer, NOT_ASKED, OpenManner, Outcome, SLOTS, Step, Target, filled_name, link_target};
+use super::operation::{Answer, NOT_ASKED, OpenManner, Operation, Outcome, SLOTS, Target, filled_name, link_target};
 
 type Id = u64;
 
@@ -155,24 +155,24 @@ impl Model {
         self.drop_if_unused(id);
     }
 
-    /// Runs a step of the task with the open handles `slots`.
-    pub fn apply(&mut self, slots: &mut Slots, step: &Step) -> Outcome {
-        if let Some(target) = step.target() {
+    /// Runs an operation of the task with the open handles `slots`.
+    pub fn apply(&mut self, slots: &mut Slots, operation: &Operation) -> Outcome {
+        if let Some(target) = operation.target() {
             let id = match target {
                 Target::Path(path) => self.find(path)?,
                 Target::Slot(slot) => slots[*slot].ok_or(NOT_ASKED)?,
             };
-            return self.apply_to(id, step);
+            return self.apply_to(id, operation);
         }
-        match step {
-            Step::Open(path, slot, manner) => {
+        match operation {
+            Operation::Open(path, slot, manner) => {
                 self.close(slots, *slot);
                 let id = self.open(path, *manner)?;
                 self.node_mut(id).openers += 1;
                 slots[*slot] = Some(id);
             }
-            Step::Close(slot) => self.close(slots, *slot),
-            _ => return self.apply_names(step),
+            Operation::Close(slot) => self.close(slots, *slot),
+            _ => return self.apply_names(operation),
         }
         Ok(Answer::Done)
     }
@@ -199,41 +199,41 @@ impl Model {
         }
     }
 
-    fn apply_names(&mut self, step: &Step) -> Outcome {
-        match step {
-            Step::Make(path, kind, permissions) => drop(self.make(path, *kind, *permissions)?),
-            Step::Symlink(path, length) => {
+    fn apply_names(&mut self, operation: &Operation) -> Outcome {
+        match operation {
+            Operation::Make(path, kind, permissions) => drop(self.make(path, *kind, *permissions)?),
+            Operation::Symlink(path, length) => {
                 let id = self.make(path, FileKind::Symlink, 0o777)?;
                 self.node_mut(id).target = link_target(*length).into_bytes();
             }
-            Step::Link(old, new) => self.link(old, new)?,
-            Step::Unlink(path) => self.unlink(path)?,
-            Step::RemoveDirectory(path) => self.remove_directory(path)?,
-            Step::Rename(from, to, manner) => self.rename(from, to, *manner)?,
-            Step::Fill(path, first, count) => self.fill(path, (*first, *count))?,
-            Step::Clear(path, first, count) => self.clear(path, (*first, *count))?,
-            Step::List(path) => return self.list(path),
-            Step::ReadLink(path) => {
+            Operation::Link(old, new) => self.link(old, new)?,
+            Operation::Unlink(path) => self.unlink(path)?,
+            Operation::RemoveDirectory(path) => self.remove_directory(path)?,
+            Operation::Rename(from, to, manner) => self.rename(from, to, *manner)?,
+            Operation::Fill(path, first, count) => self.fill(path, (*first, *count))?,
+            Operation::Clear(path, first, count) => self.clear(path, (*first, *count))?,
+            Operation::List(path) => return self.list(path),
+            Operation::ReadLink(path) => {
                 let node = self.node(self.find(path)?);
                 let is_link = node.kind == FileKind::Symlink;
                 return if is_link { Ok(Answer::Bytes(node.target.clone())) } else { Err(INVALID) };
             }
-            Step::Permissions(path, permissions) => {
+            Operation::Permissions(path, permissions) => {
                 let id = self.find(path)?;
                 if self.node(id).kind == FileKind::Symlink {
                     return Err(NOT_ASKED);
                 }
                 self.node_mut(id).permissions = *permissions;
             }
-            Step::Owner(path, user, group) => {
+            Operation::Owner(path, user, group) => {
                 let id = self.find(path)?;
                 self.node_mut(id).owner = (*user, *group);
             }
-            Step::Times(path, accessed, modified) => {
+            Operation::Times(path, accessed, modified) => {
                 self.find(path)?;
                 return Ok(Answer::Times(*accessed, *modified));
             }
-            _ => unreachable!("not about names: {step:?}"),
+            _ => unreachable!("not about names: {operation:?}"),
         }
         Ok(Answer::Done)
     }
@@ -354,33 +354,35 @@ impl Model {
         Ok(Answer::Names(directory.names.keys().map(|name| name.clone().into_bytes()).collect()))
     }
 
-    fn apply_to(&mut self, id: Id, step: &Step) -> Outcome {
+    fn apply_to(&mut self, id: Id, operation: &Operation) -> Outcome {
         let node = self.node_mut(id);
-        match step {
-            Step::SetAttribute(_, name, value, manner) => return set_attribute(node, name, value, *manner),
-            Step::RemoveAttribute(_, name) | Step::GetAttribute(_, name) if !takes_attribute(node.kind, name) => {
+        match operation {
+            Operation::SetAttribute(_, name, value, manner) => return set_attribute(node, name, value, *manner),
+            Operation::RemoveAttribute(_, name) | Operation::GetAttribute(_, name)
+                if !takes_attribute(node.kind, name) =>
+            {
                 return Err(NOT_ASKED);
             }
-            Step::RemoveAttribute(_, name) => {
+            Operation::RemoveAttribute(_, name) => {
                 return node.attributes.remove(name.as_bytes()).map(|_| Answer::Done).ok_or(NO_DATA);
             }
-            Step::GetAttribute(_, name) => {
+            Operation::GetAttribute(_, name) => {
                 return node.attributes.get(name.as_bytes()).cloned().map(Answer::Bytes).ok_or(NO_DATA);
             }
             _ if node.kind != FileKind::Regular => return Err(NOT_ASKED),
-            Step::Write(_, offset, bytes) => node.file.write(*offset, bytes),
-            Step::Append(_, bytes) => node.file.write(node.file.bytes.len() as u64, bytes),
-            Step::Read(_, offset, length) => return Ok(Answer::Bytes(node.file.read(*offset, *length))),
-            Step::Truncate(_, size) => node.file.truncate(*size)?,
-            Step::Allocate(_, offset, length, allocation) => node.file.allocate(*offset, *length, *allocation)?,
-            Step::Seek(_, offset, target) => return node.file.seek(*offset, *target).map(Answer::Number),
-            Step::Sync(..) => (),
-            _ => unreachable!("not about a file: {step:?}"),
+            Operation::Write(_, offset, bytes) => node.file.write(*offset, bytes),
+            Operation::Append(_, bytes) => node.file.write(node.file.bytes.len() as u64, bytes),
+            Operation::Read(_, offset, length) => return Ok(Answer::Bytes(node.file.read(*offset, *length))),
+            Operation::Truncate(_, size) => node.file.truncate(*size)?,
+            Operation::Allocate(_, offset, length, allocation) => node.file.allocate(*offset, *length, *allocation)?,
+            Operation::Seek(_, offset, target) => return node.file.seek(*offset, *target).map(Answer::Number),
+            Operation::Sync(..) => (),
+            _ => unreachable!("not about a file: {operation:?}"),
         }
         Ok(Answer::Done)
     }
 
-    /// Sets the content of a file, after a step that happened only in part.
+    /// Sets the content of a file, after an operation that happened only in part.
     pub fn set_content(&mut self, id: Id, bytes: Vec<u8>) {
         self.node_mut(id).file.bytes = bytes;
     }

@@ -1,4 +1,4 @@
-//! Steps on our ext4, through the file-system API.
+//! Operations on our ext4, through the file-system API.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use onewrite_fs::{
 
 use super::entry::{Entry, Tree};
 use super::model::{device_of, takes_attribute};
-use super::step::{Answer, NOT_ASKED, OpenManner, Outcome, SLOTS, Step, Target, filled_name, link_target};
+use super::operation::{Answer, NOT_ASKED, OpenManner, Operation, Outcome, SLOTS, Target, filled_name, link_target};
 
 /// A task on a mounted file system, with its open handles.
 pub struct Ours {
@@ -53,28 +53,28 @@ impl Ours {
         Ok(self.fs.attributes(ino).await.map_err(number)?.kind)
     }
 
-    pub async fn apply(&mut self, step: &Step) -> Outcome {
-        if let Some(target) = step.target() {
+    pub async fn apply(&mut self, operation: &Operation) -> Outcome {
+        if let Some(target) = operation.target() {
             let ino = match target {
                 Target::Path(path) => find(&self.fs, path).await.map_err(number)?,
                 Target::Slot(slot) => self.slots[*slot].ok_or(NOT_ASKED)?,
             };
-            return self.apply_to(ino, step).await;
+            return self.apply_to(ino, operation).await;
         }
-        match step {
-            Step::Open(path, slot, manner) => {
+        match operation {
+            Operation::Open(path, slot, manner) => {
                 self.close(*slot).await?;
                 let ino = self.open(path, *manner).await?;
                 self.fs.open(ino).await.map_err(number)?;
                 self.slots[*slot] = Some(ino);
                 Ok(Answer::Done)
             }
-            Step::Close(slot) => self.close(*slot).await,
-            Step::Permissions(path, permissions) => self.change_permissions(path, *permissions).await,
-            Step::Fill(path, first, count) => self.fill(path, *first..first + count).await,
-            Step::Clear(path, first, count) => self.clear(path, *first..first + count).await,
-            Step::List(path) => self.list(path).await,
-            _ => self.apply_names(step).await.map_err(number),
+            Operation::Close(slot) => self.close(*slot).await,
+            Operation::Permissions(path, permissions) => self.change_permissions(path, *permissions).await,
+            Operation::Fill(path, first, count) => self.fill(path, *first..first + count).await,
+            Operation::Clear(path, first, count) => self.clear(path, *first..first + count).await,
+            Operation::List(path) => self.list(path).await,
+            _ => self.apply_names(operation).await.map_err(number),
         }
     }
 
@@ -163,91 +163,93 @@ impl Ours {
         }
     }
 
-    async fn apply_names(&self, step: &Step) -> FsResult<Answer> {
+    async fn apply_names(&self, operation: &Operation) -> FsResult<Answer> {
         let fs = &self.fs;
-        match step {
-            Step::Make(path, kind, permissions) => {
+        match operation {
+            Operation::Make(path, kind, permissions) => {
                 let (directory, name) = parent(fs, path).await?;
                 let node =
                     NewNode { kind: *kind, permissions: *permissions, device: device_of(*kind), ..NewNode::FILE };
                 fs.create(directory, name, node).await?;
             }
-            Step::Symlink(path, length) => {
+            Operation::Symlink(path, length) => {
                 let (directory, name) = parent(fs, path).await?;
                 fs.symlink(directory, name, link_target(*length).as_bytes()).await?;
             }
-            Step::Link(old, new) => {
+            Operation::Link(old, new) => {
                 let ino = find(fs, old).await?;
                 let (directory, name) = parent(fs, new).await?;
                 fs.link(ino, directory, name).await?;
             }
-            Step::Unlink(path) => {
+            Operation::Unlink(path) => {
                 let (directory, name) = parent(fs, path).await?;
                 fs.unlink(directory, name).await?;
             }
-            Step::RemoveDirectory(path) => {
+            Operation::RemoveDirectory(path) => {
                 let (directory, name) = parent(fs, path).await?;
                 fs.remove_directory(directory, name).await?;
             }
-            Step::Rename(from, to, manner) => {
+            Operation::Rename(from, to, manner) => {
                 let (from, to) = (parent(fs, from).await?, parent(fs, to).await?);
                 fs.rename(from, to, *manner).await?;
             }
-            Step::ReadLink(path) => return fs.read_link(find(fs, path).await?).await.map(Answer::Bytes),
-            Step::Owner(path, user, group) => {
+            Operation::ReadLink(path) => return fs.read_link(find(fs, path).await?).await.map(Answer::Bytes),
+            Operation::Owner(path, user, group) => {
                 let changes = AttributeChanges { uid: Some(*user), gid: Some(*group), ..Default::default() };
                 fs.set_attributes(find(fs, path).await?, changes).await?;
             }
-            Step::Times(path, accessed, modified) => {
+            Operation::Times(path, accessed, modified) => {
                 let (accessed, modified) = (Some(*accessed), Some(*modified));
                 let (ino, changes) = (find(fs, path).await?, AttributeChanges::default());
                 fs.set_attributes(ino, AttributeChanges { accessed, modified, ..changes }).await?;
                 let now = fs.attributes(ino).await?;
                 return Ok(Answer::Times(now.accessed, now.modified));
             }
-            _ => unreachable!("not about names: {step:?}"),
+            _ => unreachable!("not about names: {operation:?}"),
         }
         Ok(Answer::Done)
     }
 
-    async fn apply_to(&self, ino: Ino, step: &Step) -> Outcome {
+    async fn apply_to(&self, ino: Ino, operation: &Operation) -> Outcome {
         let kind = self.kind(ino).await?;
-        let is_asked = match step {
-            Step::SetAttribute(_, name, ..) | Step::RemoveAttribute(_, name) | Step::GetAttribute(_, name) => {
-                takes_attribute(kind, name)
-            }
+        let is_asked = match operation {
+            Operation::SetAttribute(_, name, ..)
+            | Operation::RemoveAttribute(_, name)
+            | Operation::GetAttribute(_, name) => takes_attribute(kind, name),
             _ => kind == FileKind::Regular,
         };
-        if is_asked { self.apply_to_file(ino, step).await.map_err(number) } else { Err(NOT_ASKED) }
+        if is_asked { self.apply_to_file(ino, operation).await.map_err(number) } else { Err(NOT_ASKED) }
     }
 
-    async fn apply_to_file(&self, ino: Ino, step: &Step) -> FsResult<Answer> {
+    async fn apply_to_file(&self, ino: Ino, operation: &Operation) -> FsResult<Answer> {
         let (fs, buffered) = (&self.fs, Manner::default());
-        match step {
-            Step::Write(_, offset, bytes) => {
+        match operation {
+            Operation::Write(_, offset, bytes) => {
                 fs.write(ino, Position::At(*offset), Content::Bytes(bytes), buffered).await?;
             }
-            Step::Append(_, bytes) => {
+            Operation::Append(_, bytes) => {
                 fs.write(ino, Position::End, Content::Bytes(bytes), buffered).await?;
             }
-            Step::Read(_, offset, length) => {
+            Operation::Read(_, offset, length) => {
                 return Ok(Answer::Bytes(fs.read(ino, *offset, *length, buffered).await?.to_vec()));
             }
-            Step::Truncate(_, size) => self.truncate(ino, *size).await?,
-            Step::Allocate(_, offset, length, allocation) => fs.allocate(ino, *offset, *length, *allocation).await?,
-            Step::Seek(_, offset, target) => return fs.seek(ino, *offset, *target).await.map(Answer::Number),
-            Step::SetAttribute(_, name, value, manner) => {
+            Operation::Truncate(_, size) => self.truncate(ino, *size).await?,
+            Operation::Allocate(_, offset, length, allocation) => {
+                fs.allocate(ino, *offset, *length, *allocation).await?
+            }
+            Operation::Seek(_, offset, target) => return fs.seek(ino, *offset, *target).await.map(Answer::Number),
+            Operation::SetAttribute(_, name, value, manner) => {
                 fs.set_extended_attribute(ino, name.as_bytes(), Some(value), *manner).await?;
             }
-            Step::RemoveAttribute(_, name) => {
+            Operation::RemoveAttribute(_, name) => {
                 fs.set_extended_attribute(ino, name.as_bytes(), None, AttributeManner::Either).await?;
             }
-            Step::GetAttribute(_, name) => {
+            Operation::GetAttribute(_, name) => {
                 return fs.extended_attribute(ino, name.as_bytes()).await.map(Answer::Bytes);
             }
-            Step::Sync(_, true) => fs.fdatasync(ino).await?,
-            Step::Sync(_, false) => fs.fsync(ino).await?,
-            _ => unreachable!("not about a file: {step:?}"),
+            Operation::Sync(_, true) => fs.fdatasync(ino).await?,
+            Operation::Sync(_, false) => fs.fsync(ino).await?,
+            _ => unreachable!("not about a file: {operation:?}"),
         }
         Ok(Answer::Done)
     }

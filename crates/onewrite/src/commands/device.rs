@@ -159,10 +159,10 @@ fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Resul
 
 fn print_histogram(operation: &OperationLatency) {
     const BAR_MAX: u64 = 50;
-    let most = operation.steps.iter().map(|step| step.count).max().unwrap_or(1).max(1);
+    let most = operation.buckets.iter().map(|bucket| bucket.count).max().unwrap_or(1).max(1);
     outln!("{} ({} requests)", operation.operation, operation.latency.count);
-    for step in operation.steps.iter().filter(|step| step.count > 0) {
-        let bar = draw::bar(step.count, most, BAR_MAX);
-        outln!("  up to {:>10} {:>7} {bar}", Nanos(step.up_to).to_string(), step.count);
+    for bucket in operation.buckets.iter().filter(|bucket| bucket.count > 0) {
+        let bar = draw::bar(bucket.count, most, BAR_MAX);
+        outln!("  up to {:>10} {:>7} {bar}", Nanos(bucket.up_to).to_string(), bucket.count);
     }
 }

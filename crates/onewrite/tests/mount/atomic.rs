@@ -118,7 +118,7 @@ equal(refusal(fcntl.ioctl, owner, 0xf5ff), 'ENOTTY')
 fn closing_a_file_and_the_death_of_its_program_abort() {
     on_data(
         "
-def settled(fd):
+def committed(fd):
     for attempt in range(500):
         if refusal(os.pwrite, fd, b'O', 0) == 'allowed':
             return os.pread(fd, 99, 0)
@@ -139,7 +139,7 @@ for name, is_killed in (('closed', False), ('killed', True)):
         os._exit(0)
     os.waitpid(child, 0)
     fd = os.open(name, os.O_RDWR)
-    equal(settled(fd), b'Old')
+    equal(committed(fd), b'Old')
     equal(os.stat(name).st_size, 3)
 ",
     );

@@ -192,9 +192,9 @@ impl FtlDevice {
         moment.filter(|_| !self.is_dark)
     }
 
-    fn host_step(&mut self, completed: &mut Vec<Completion>) {
-        let (slot, step) = self.host.next_step();
-        match step {
+    fn host_stage(&mut self, completed: &mut Vec<Completion>) {
+        let (slot, stage) = self.host.next_stage();
+        match stage {
             RequestStage::Decoded => self.decoded(slot),
             RequestStage::Arrived => {
                 self.host.arriving.push_back(slot);
@@ -279,7 +279,7 @@ impl Device for FtlDevice {
                 return;
             }
             if self.host.next_moment().is_some_and(|host| host <= moment) {
-                self.host_step(completed);
+                self.host_stage(completed);
             } else {
                 self.flash_event();
             }

@@ -277,8 +277,8 @@ impl AttributeList {
     pub fn set(&mut self, name_index: u8, name: &[u8], value: Vec<u8>) {
         self.remove(name_index, name);
         let key = (name_index, name.len(), name);
-        let place = self.entries.partition_point(|(index, name, _)| (*index, name.len(), &name[..]) < key);
-        self.entries.insert(place, (name_index, name.to_vec(), value));
+        let at = self.entries.partition_point(|(index, name, _)| (*index, name.len(), &name[..]) < key);
+        self.entries.insert(at, (name_index, name.to_vec(), value));
     }
 
     /// Removes a name; false if there is none.

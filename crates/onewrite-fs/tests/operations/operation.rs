@@ -1,9 +1,9 @@
-//! Steps, and the seeded stream of them.
+//! Operations, and the seeded stream of them.
 
 use onewrite_block::Choices;
 use onewrite_fs::{Allocation, AttributeManner, FileKind, RenameManner, SeekTarget, Timestamp};
 
-/// Result of a step that succeeded.
+/// Result of an operation that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
@@ -16,8 +16,8 @@ pub enum Answer {
 /// The answer, or Linux's error number.
 pub type Outcome = Result<Answer, i32>;
 
-/// Error of a step that the kernel refuses before it calls the file system: content of a file that is not regular,
-/// permissions of a link, a handle that is not open.
+/// Error of an operation that the kernel refuses before it calls the file system: content of a file that is not
+/// regular, permissions of a link, a handle that is not open.
 pub const NOT_ASKED: i32 = -1;
 
 /// Most open handles of a task.
@@ -39,7 +39,7 @@ pub struct OpenManner {
 }
 
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum Operation {
     Make(String, FileKind, u16),
     Symlink(String, usize),
     Link(String, String),
@@ -70,24 +70,24 @@ pub enum Step {
     Sync(Target, bool),
 }
 
-impl Step {
-    /// The paths that the step names.
+impl Operation {
+    /// The paths that the operation names.
     pub fn paths(&self) -> Vec<&str> {
         match self {
-            Step::Link(one, other) | Step::Rename(one, other, _) => vec![one, other],
-            Step::Make(path, ..)
-            | Step::Symlink(path, _)
-            | Step::Unlink(path)
-            | Step::RemoveDirectory(path)
-            | Step::Fill(path, ..)
-            | Step::Clear(path, ..)
-            | Step::List(path)
-            | Step::ReadLink(path)
-            | Step::Open(path, ..)
-            | Step::Permissions(path, _)
-            | Step::Owner(path, ..)
-            | Step::Times(path, ..) => vec![path],
-            Step::Close(_) => Vec::new(),
+            Operation::Link(one, other) | Operation::Rename(one, other, _) => vec![one, other],
+            Operation::Make(path, ..)
+            | Operation::Symlink(path, _)
+            | Operation::Unlink(path)
+            | Operation::RemoveDirectory(path)
+            | Operation::Fill(path, ..)
+            | Operation::Clear(path, ..)
+            | Operation::List(path)
+            | Operation::ReadLink(path)
+            | Operation::Open(path, ..)
+            | Operation::Permissions(path, _)
+            | Operation::Owner(path, ..)
+            | Operation::Times(path, ..) => vec![path],
+            Operation::Close(_) => Vec::new(),
             _ => match self.target() {
                 Some(Target::Path(path)) => vec![path],
                 _ => Vec::new(),
@@ -95,25 +95,25 @@ impl Step {
         }
     }
 
-    /// The file whose content or attributes the step uses.
+    /// The file whose content or attributes the operation uses.
     pub fn target(&self) -> Option<&Target> {
         match self {
-            Step::Write(target, ..)
-            | Step::Append(target, _)
-            | Step::Read(target, ..)
-            | Step::Truncate(target, _)
-            | Step::Allocate(target, ..)
-            | Step::Seek(target, ..)
-            | Step::SetAttribute(target, ..)
-            | Step::RemoveAttribute(target, _)
-            | Step::GetAttribute(target, _)
-            | Step::Sync(target, _) => Some(target),
+            Operation::Write(target, ..)
+            | Operation::Append(target, _)
+            | Operation::Read(target, ..)
+            | Operation::Truncate(target, _)
+            | Operation::Allocate(target, ..)
+            | Operation::Seek(target, ..)
+            | Operation::SetAttribute(target, ..)
+            | Operation::RemoveAttribute(target, _)
+            | Operation::GetAttribute(target, _)
+            | Operation::Sync(target, _) => Some(target),
             _ => None,
         }
     }
 }
 
-/// The name of file `number` of [`Step::Fill`].
+/// The name of file `number` of [`Operation::Fill`].
 pub fn filled_name(number: u32) -> String {
     format!("a-file-among-many-others-{number:05}")
 }
@@ -134,11 +134,11 @@ fn content(choices: &mut Choices, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A stream of steps. Each path begins with one of `areas`.
+/// A stream of operations. Each path begins with one of `areas`.
 pub struct Stream {
     choices: Choices,
     areas: Vec<&'static str>,
-    /// Whether steps collapse and insert ranges of a file.
+    /// Whether operations collapse and insert ranges of a file.
     pub shifts: bool,
 }
 
@@ -181,7 +181,7 @@ impl Stream {
         if self.choices.chance(1, 4) { offset - offset % 4096 } else { offset }
     }
 
-    pub fn next(&mut self) -> Step {
+    pub fn next(&mut self) -> Operation {
         match self.choices.index(100) {
             0..=34 => self.next_of_names(),
             35..=44 => self.next_of_handles(),
@@ -190,47 +190,47 @@ impl Stream {
         }
     }
 
-    fn next_of_names(&mut self) -> Step {
+    fn next_of_names(&mut self) -> Operation {
         let (one, permissions) = (self.path(), self.choices.below(0o1000) as u16);
         match self.choices.index(18) {
-            0..=2 => Step::Make(one, FileKind::Regular, permissions),
+            0..=2 => Operation::Make(one, FileKind::Regular, permissions),
             3 => {
                 let kinds = [FileKind::Fifo, FileKind::Socket, FileKind::CharacterDevice, FileKind::BlockDevice];
-                Step::Make(one, kinds[self.choices.index(4)], permissions)
+                Operation::Make(one, kinds[self.choices.index(4)], permissions)
             }
-            4..=6 => Step::Make(one, FileKind::Directory, permissions),
-            7 => Step::Symlink(one, 1 + self.choices.index(200)),
-            8 | 9 => Step::Link(one, self.path()),
-            10 => Step::Unlink(one),
-            11 => Step::RemoveDirectory(one),
-            12 | 13 => Step::Rename(one, self.path(), RenameManner::Replace),
-            14 => Step::Rename(one, self.path(), RenameManner::NoReplace),
-            15 => Step::Rename(one, self.path(), RenameManner::Exchange),
+            4..=6 => Operation::Make(one, FileKind::Directory, permissions),
+            7 => Operation::Symlink(one, 1 + self.choices.index(200)),
+            8 | 9 => Operation::Link(one, self.path()),
+            10 => Operation::Unlink(one),
+            11 => Operation::RemoveDirectory(one),
+            12 | 13 => Operation::Rename(one, self.path(), RenameManner::Replace),
+            14 => Operation::Rename(one, self.path(), RenameManner::NoReplace),
+            15 => Operation::Rename(one, self.path(), RenameManner::Exchange),
             16 if self.choices.chance(1, 3) => self.next_of_many(one),
-            16 => Step::List(one),
-            _ => Step::ReadLink(one),
+            16 => Operation::List(one),
+            _ => Operation::ReadLink(one),
         }
     }
 
-    fn next_of_many(&mut self, directory: String) -> Step {
+    fn next_of_many(&mut self, directory: String) -> Operation {
         let (first, count) = (self.choices.below(4) as u32 * 100, 1 + self.choices.below(150) as u32);
         match self.choices.chance(1, 2) {
-            true => Step::Fill(directory, first, count),
-            false => Step::Clear(directory, first, count),
+            true => Operation::Fill(directory, first, count),
+            false => Operation::Clear(directory, first, count),
         }
     }
 
-    fn next_of_handles(&mut self) -> Step {
+    fn next_of_handles(&mut self) -> Operation {
         let slot = self.choices.index(SLOTS);
         if self.choices.chance(1, 4) {
-            return Step::Close(slot);
+            return Operation::Close(slot);
         }
         let create = self.choices.chance(1, 2);
         let exclusive = create && self.choices.chance(1, 4);
-        Step::Open(self.path(), slot, OpenManner { create, exclusive, truncate: self.choices.chance(1, 6) })
+        Operation::Open(self.path(), slot, OpenManner { create, exclusive, truncate: self.choices.chance(1, 6) })
     }
 
-    fn next_of_attributes(&mut self) -> Step {
+    fn next_of_attributes(&mut self) -> Operation {
         let one = self.target();
         let name = ["user.one", "user.two", "trusted.three", "trusted.four"][self.choices.index(4)].to_owned();
         match self.choices.index(9) {
@@ -238,13 +238,13 @@ impl Stream {
                 let length = self.choices.index(900);
                 let manners = [AttributeManner::Either, AttributeManner::Create, AttributeManner::Replace];
                 let manner = manners[self.choices.index(3)];
-                Step::SetAttribute(one, name, content(&mut self.choices, length), manner)
+                Operation::SetAttribute(one, name, content(&mut self.choices, length), manner)
             }
-            3 => Step::RemoveAttribute(one, name),
-            4 => Step::GetAttribute(one, name),
-            5 => Step::Permissions(self.path(), self.choices.below(0o1000) as u16),
-            6 => Step::Owner(self.path(), self.choices.below(70_000) as u32, self.choices.below(70_000) as u32),
-            _ => Step::Times(self.path(), self.time(), self.time()),
+            3 => Operation::RemoveAttribute(one, name),
+            4 => Operation::GetAttribute(one, name),
+            5 => Operation::Permissions(self.path(), self.choices.below(0o1000) as u16),
+            6 => Operation::Owner(self.path(), self.choices.below(70_000) as u32, self.choices.below(70_000) as u32),
+            _ => Operation::Times(self.path(), self.time(), self.time()),
         }
     }
 
@@ -254,30 +254,30 @@ impl Stream {
         Timestamp { seconds, nanoseconds: self.choices.below(1_000_000_000) as u32 }
     }
 
-    fn next_of_content(&mut self) -> Step {
+    fn next_of_content(&mut self) -> Operation {
         let (one, offset) = (self.target(), self.offset());
         match self.choices.index(20) {
             0..=6 => {
                 let length_max = [600, 20_000, 150_000][self.choices.index(3)];
                 let length = 1 + self.choices.index(length_max);
-                Step::Write(one, offset, content(&mut self.choices, length))
+                Operation::Write(one, offset, content(&mut self.choices, length))
             }
             7 | 8 => {
                 let length = 1 + self.choices.index(20_000);
-                Step::Append(one, content(&mut self.choices, length))
+                Operation::Append(one, content(&mut self.choices, length))
             }
-            9 | 10 => Step::Read(one, offset, self.choices.below(100_000)),
-            11 | 12 => Step::Truncate(one, offset),
-            13 if self.choices.chance(1, 10) => Step::Truncate(one, 1 << (44 + self.choices.below(18))),
+            9 | 10 => Operation::Read(one, offset, self.choices.below(100_000)),
+            11 | 12 => Operation::Truncate(one, offset),
+            13 if self.choices.chance(1, 10) => Operation::Truncate(one, 1 << (44 + self.choices.below(18))),
             13 | 14 => self.next_of_ranges(one, offset),
             15 | 16 if self.shifts => self.next_of_ranges(one, offset),
-            17 => Step::Seek(one, offset, [SeekTarget::Data, SeekTarget::Hole][self.choices.index(2)]),
-            18 => Step::Sync(one, self.choices.chance(1, 2)),
-            _ => Step::Write(one, offset, vec![7; 1 + self.choices.index(4096)]),
+            17 => Operation::Seek(one, offset, [SeekTarget::Data, SeekTarget::Hole][self.choices.index(2)]),
+            18 => Operation::Sync(one, self.choices.chance(1, 2)),
+            _ => Operation::Write(one, offset, vec![7; 1 + self.choices.index(4096)]),
         }
     }
 
-    fn next_of_ranges(&mut self, one: Target, offset: u64) -> Step {
+    fn next_of_ranges(&mut self, one: Target, offset: u64) -> Operation {
         let allocation = match self.choices.index(if self.shifts { 8 } else { 4 }) {
             0 => Allocation::Extend,
             1 => Allocation::KeepSize,
@@ -295,8 +295,8 @@ impl Stream {
         let is_shift = matches!(allocation, Allocation::CollapseRange | Allocation::InsertRange);
         if is_shift && self.choices.chance(9, 10) {
             let whole = |bytes: u64| bytes - bytes % 4096;
-            return Step::Allocate(one, whole(offset % 100_000), whole(length).max(4096), allocation);
+            return Operation::Allocate(one, whole(offset % 100_000), whole(length).max(4096), allocation);
         }
-        Step::Allocate(one, offset, length, allocation)
+        Operation::Allocate(one, offset, length, allocation)
     }
 }
