@@ -105,7 +105,7 @@ impl<S: Subject> Player<S> {
     pub(crate) async fn commit(&self, first: usize, slots: &[u32], open: &mut Opened) -> bool {
         let (ids, is_changed) = match self.changed(slots, &open.drafts) {
             Ok(found) => found,
-            Err(error) => return self.settle(first, Err(error), Plan::default()),
+            Err(error) => return self.end(first, Err(error), Plan::default()),
         };
         let steps = if is_changed { vec![Step::Atomic(self.waiting(slots, &open.drafts))] } else { Vec::new() };
         let plan = || Plan { steps: steps.clone(), ..Plan::default() };
@@ -115,7 +115,7 @@ impl<S: Subject> Player<S> {
             let outcome = commit.as_mut().poll(context);
             let is_refused = matches!(outcome, Poll::Ready(Err(_)));
             if is_changed && second.is_none() && !is_refused && !self.is_any_changed(&ids) {
-                self.settle(first, Ok(()), plan());
+                self.end(first, Ok(()), plan());
                 second = Some(self.begin(&Action::Commit(slots.to_vec())));
             }
             outcome
@@ -127,9 +127,9 @@ impl<S: Subject> Player<S> {
         match second {
             Some(second) => {
                 let plan = Plan { syncs: Some(Syncs::Operation(first)), ..Plan::default() };
-                self.settle(second, outcome, plan)
+                self.end(second, outcome, plan)
             }
-            None => self.settle(first, outcome, plan()),
+            None => self.end(first, outcome, plan()),
         }
     }
 

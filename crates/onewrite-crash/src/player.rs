@@ -143,7 +143,7 @@ impl<S: Subject> Player<S> {
         }
         let mut plan = Plan::default();
         let outcome = self.carry_out(&action, open, &mut plan).await;
-        self.settle(operation, outcome, plan)
+        self.end(operation, outcome, plan)
     }
 
     /// Begins an operation.
@@ -154,7 +154,7 @@ impl<S: Subject> Player<S> {
     }
 
     /// Ends an operation; returns whether there was space for it.
-    pub(crate) fn settle(&self, operation: usize, outcome: FsResult<()>, plan: Plan) -> bool {
+    pub(crate) fn end(&self, operation: usize, outcome: FsResult<()>, plan: Plan) -> bool {
         let mut state = self.state.borrow_mut();
         let entry = &mut state.history.operations[operation];
         entry.syncs = if outcome.is_ok() { plan.syncs.unwrap_or(Syncs::Nothing) } else { Syncs::Nothing };
