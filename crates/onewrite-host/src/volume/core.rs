@@ -1,5 +1,6 @@
 //! Core: the thread with the file system on it, and how calls reach it.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -10,13 +11,23 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use onewrite_block::layer::Overlay;
-use onewrite_block::{Device, Executor, HostProfile, InboxSender, Nanos, Time};
+use onewrite_block::{Counters, Device, DevicePort, Executor, HostProfile, InboxSender, Nanos, Time};
 use onewrite_device::FileDisk;
 use onewrite_fs::ext4::{Ext4, MountOptions};
 use onewrite_fs::{FileSystem, FsResult};
 
 use super::error::VolumeError;
 use crate::letters::{Letter, UnderWay};
+
+thread_local! {
+    /// The device of the core that this thread runs.
+    static PORT: RefCell<Option<DevicePort>> = const { RefCell::new(None) };
+}
+
+/// What the device of the core that this thread runs has counted.
+pub(super) fn device_counters() -> Counters {
+    PORT.with_borrow(|port| port.as_ref().map(|port| port.device().counters()).unwrap_or_default())
+}
 
 /// What the core tells when it is ready, or why it is not.
 type Ready = Result<InboxSender<Letter<Ext4>>, VolumeError>;
@@ -109,6 +120,7 @@ fn mount(executor: &Executor, path: &Path, options: MountOptions) -> Result<Ext4
         false => Box::new(FileDisk::open(path)?),
     };
     let port = executor.runtime().attach(device);
+    PORT.set(Some(port.clone()));
     let mounted = executor.block_on(async move { Ext4::mount(port, options).await });
     Ok(mounted.map_err(|_| VolumeError::Closed)??)
 }

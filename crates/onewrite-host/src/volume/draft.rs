@@ -28,6 +28,7 @@ use onewrite_fs::{AtomicFiles, Content, DraftId, FsError, Ino, NewNode, Position
 
 use super::core::Core;
 use super::error::VolumeError;
+use super::file::File;
 use super::paths::followed;
 
 /// Changes of several files, private until [`Draft::commit`]. Any thread may use it.
@@ -57,6 +58,16 @@ impl Draft {
             let ino = resolve(&*fs, &followed(&*fs, path).await?).await?;
             fs.claim(id, ino).await.map(|()| ino)
         })?;
+        Ok(self.file(ino))
+    }
+
+    /// As [`Draft::claim`], of a file that is open, whatever its name is now.
+    ///
+    /// # Errors
+    /// As [`Draft::claim`]; EINVAL for a file of another volume.
+    pub fn claim_open(&self, file: &File) -> Result<DraftFile, VolumeError> {
+        let (id, ino) = (self.id, file.ino_on(&self.core)?);
+        self.core.call(async move |fs| fs.claim(id, ino).await)?;
         Ok(self.file(ino))
     }
 

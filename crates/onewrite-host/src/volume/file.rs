@@ -24,6 +24,14 @@ impl File {
         File { core, ino }
     }
 
+    /// The inode, for a call of the volume of `core`.
+    pub(super) fn ino_on(&self, core: &Arc<Core>) -> Result<Ino, VolumeError> {
+        match Arc::ptr_eq(&self.core, core) {
+            true => Ok(self.ino),
+            false => Err(FsError::Invalid("a draft of one volume cannot claim a file of another".to_owned()).into()),
+        }
+    }
+
     /// Up to `length` bytes from `offset`; fewer only at the end of the file.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ mod paths;
 use std::path::Path;
 use std::sync::Arc;
 
+use onewrite_block::Counters;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::{AttributeChanges, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
@@ -299,6 +300,14 @@ impl Volume {
     /// A damaged image.
     pub fn space(&self) -> Result<Space, VolumeError> {
         self.core.call(async |fs| fs.space().await)
+    }
+
+    /// What the image's device has counted since the volume was opened: bytes by cause, flushes.
+    ///
+    /// # Errors
+    /// [`VolumeError::Closed`].
+    pub fn device_counters(&self) -> Result<Counters, VolumeError> {
+        self.core.call(async |_| Ok(core::device_counters()))
     }
 
     /// Makes everything durable.

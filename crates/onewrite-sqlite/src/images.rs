@@ -1,0 +1,234 @@
+//! Storage on images that are named in the paths of databases, as `IMAGE:/PATH`: that of the loadable extension.
+//!
+//! An image is mounted when its first file opens, and unmounted when its last one closes. What the URI of that first
+//! file says of the mount counts: `data=MODE` (`data+async` if it says nothing) and `page-cache=SIZE` (SQLite itself
+//! takes `cache`).
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_host::Volume;
+
+use crate::names::{normal, split};
+use crate::storage::{Failure, Identity, Opening, Promise, Result, Storage, StoredDraft, StoredFile};
+use crate::vfs::locked;
+use crate::volume::{VolumeDraft, VolumeFile, VolumeStorage};
+
+/// Bytes of a page of the cache.
+const PAGE_BYTES: usize = 4096;
+
+/// Images that are mounted by their files.
+#[derive(Clone, Default)]
+pub struct Images {
+    mounted: Arc<Mutex<BTreeMap<PathBuf, Mounted>>>,
+}
+
+struct Mounted {
+    storage: VolumeStorage,
+    options: MountOptions,
+    users: usize,
+}
+
+/// The right to use a mounted image; the last one unmounts it.
+struct Lease {
+    images: Images,
+    image: PathBuf,
+    storage: VolumeStorage,
+}
+
+/// An open file in an image.
+pub struct ImageFile {
+    file: VolumeFile,
+    lease: Arc<Lease>,
+}
+
+/// Changes of a file in an image.
+pub struct ImageDraft {
+    draft: VolumeDraft,
+    lease: Arc<Lease>,
+}
+
+impl Images {
+    /// The image, mounted.
+    fn lease(&self, image: &Path, parameter: &dyn Fn(&str) -> Option<String>) -> Result<Arc<Lease>> {
+        let mut mounted = locked(&self.mounted);
+        let storage = match mounted.get_mut(image) {
+            Some(found) => found.joined(parameter)?,
+            None => {
+                let made = Mounted::new(image, parameter)?;
+                let storage = made.storage.clone();
+                mounted.insert(image.to_owned(), made);
+                storage
+            }
+        };
+        Ok(Arc::new(Lease { images: self.clone(), image: image.to_owned(), storage }))
+    }
+
+    /// Does `work` on an image that is mounted; `None` if it is not.
+    fn with<T>(&self, path: &[u8], work: impl FnOnce(&VolumeStorage, &[u8]) -> Result<T>) -> Result<Option<T>> {
+        let (image, path) = split(path)?;
+        let found = locked(&self.mounted).get(Path::new(OsStr::from_bytes(image))).map(|found| found.storage.clone());
+        found.map(|storage| work(&storage, path)).transpose()
+    }
+}
+
+impl Mounted {
+    fn new(image: &Path, parameter: &dyn Fn(&str) -> Option<String>) -> Result<Mounted> {
+        let options = options(parameter)?;
+        let storage = VolumeStorage::new(Volume::open(image, options)?);
+        Ok(Mounted { storage, options, users: 1 })
+    }
+
+    /// One more user, who may ask for the same mode only.
+    fn joined(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<VolumeStorage> {
+        let asked = options(parameter)?.mode;
+        if parameter("data").is_some() && asked != self.options.mode {
+            let text = format!("the image is in use with data={}, not {asked}: close it first", self.options.mode);
+            return Err(Failure::new(Failure::INVALID, text));
+        }
+        self.users += 1;
+        Ok(self.storage.clone())
+    }
+}
+
+fn options(parameter: &dyn Fn(&str) -> Option<String>) -> Result<MountOptions> {
+    let refused = |text: String| Failure::new(Failure::INVALID, text);
+    let mode = parameter("data").map_or(Ok(Mode::DataAsync), |name| name.parse());
+    let mut options = MountOptions::new(mode.map_err(|error| refused(error.to_string()))?);
+    if let Some(size) = parameter("page-cache") {
+        let pages = pages(&size).filter(|pages| *pages >= MountOptions::CACHE_PAGES_MIN);
+        options.cache_pages =
+            pages.ok_or_else(|| refused(format!("page-cache={size} is no size; write page-cache=64M")))?;
+    }
+    Ok(options)
+}
+
+/// Pages in a size such as 64M.
+fn pages(size: &str) -> Option<usize> {
+    let unit = match size.as_bytes().last()? {
+        b'K' => 10,
+        b'M' => 20,
+        b'G' => 30,
+        _ => return None,
+    };
+    Some(size[..size.len() - 1].parse::<usize>().ok()?.checked_mul(1 << unit)? / PAGE_BYTES)
+}
+
+impl Drop for Lease {
+    /// The map stays locked while it unmounts, so that nobody mounts it at the same time.
+    fn drop(&mut self) {
+        let mut mounted = locked(&self.images.mounted);
+        let Some(found) = mounted.get_mut(&self.image) else { return };
+        found.users -= 1;
+        if found.users == 0 {
+            mounted.remove(&self.image);
+            self.storage.close();
+        }
+    }
+}
+
+impl Storage for Images {
+    type File = ImageFile;
+    type Draft = ImageDraft;
+
+    fn full_path(&self, name: &[u8]) -> Result<Vec<u8>> {
+        let (image, path) = split(name)?;
+        let told = |error: std::io::Error| {
+            let image = String::from_utf8_lossy(image);
+            let text = format!("{image}: {error}; `onewrite mkfs` makes an image");
+            Failure::new(error.raw_os_error().unwrap_or(5), text)
+        };
+        let mut full = Path::new(OsStr::from_bytes(image)).canonicalize().map_err(told)?.into_os_string().into_vec();
+        full.push(b':');
+        full.extend_from_slice(&normal(path));
+        Ok(full)
+    }
+
+    fn open(&self, path: &[u8], opening: Opening, parameter: &dyn Fn(&str) -> Option<String>) -> Result<ImageFile> {
+        let (image, path) = split(path)?;
+        let lease = self.lease(Path::new(OsStr::from_bytes(image)), parameter)?;
+        let file = lease.storage.open(path, opening, parameter)?;
+        Ok(ImageFile { file, lease })
+    }
+
+    fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
+        let absent = || Failure::new(Failure::NO_ENTRY, "the image is not mounted");
+        self.with(path, |storage, path| storage.remove(path, is_durable))?.ok_or_else(absent)
+    }
+
+    fn size_at(&self, path: &[u8]) -> Result<Option<u64>> {
+        Ok(self.with(path, |storage, path| storage.size_at(path))?.flatten())
+    }
+
+    /// One step for each image: two images have two logs.
+    fn commit(&self, drafts: &[&ImageDraft]) -> Result<()> {
+        let mut images: BTreeMap<&Path, (&VolumeStorage, Vec<&VolumeDraft>)> = BTreeMap::new();
+        for draft in drafts {
+            let group = images.entry(&draft.lease.image).or_insert((&draft.lease.storage, Vec::new()));
+            group.1.push(&draft.draft);
+        }
+        images.into_values().try_for_each(|(storage, drafts)| storage.commit(&drafts))
+    }
+}
+
+impl StoredFile for ImageFile {
+    type Draft = ImageDraft;
+
+    fn identity(&self) -> Identity {
+        self.file.identity()
+    }
+
+    fn promise(&self) -> Promise {
+        self.file.promise()
+    }
+
+    fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        self.file.read(offset, length)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write(offset, bytes)
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        self.file.set_size(size)
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.file.size()
+    }
+
+    fn sync(&self, is_data_only: bool) -> Result<()> {
+        self.file.sync(is_data_only)
+    }
+
+    fn draft(&self) -> Result<ImageDraft> {
+        Ok(ImageDraft { draft: self.file.draft()?, lease: Arc::clone(&self.lease) })
+    }
+}
+
+impl StoredDraft for ImageDraft {
+    fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        self.draft.read(offset, length)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.draft.write(offset, bytes)
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        self.draft.set_size(size)
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.draft.size()
+    }
+
+    fn abort(&self) -> Result<()> {
+        self.draft.abort()
+    }
+}

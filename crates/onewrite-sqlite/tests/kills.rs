@@ -1,0 +1,96 @@
+//! Processes that are killed while they commit: what they told of is there, and nothing is torn.
+
+mod support;
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use onewrite_fs::ext4::{Mode, MountOptions};
+use support::{Image, Mounted, add, judge, make};
+
+#[path = "../examples/ledger.rs"]
+mod ledger;
+
+/// Names the image to the process that is killed.
+const IMAGE: &str = "ONEWRITE_SQLITE_ON";
+/// Names the journal mode to it.
+const JOURNAL: &str = "ONEWRITE_SQLITE_JOURNAL";
+
+fn tell(count: i64) {
+    let mut out = std::io::stdout();
+    writeln!(out, "\ncommitted {count}").and_then(|()| out.flush()).expect("the parent reads");
+}
+
+/// Starts the test `work` in another process, kills it when it has told of `count` commits, and returns the last that
+/// it told of.
+fn killed(work: &str, image: &Path, journal: &OsStr, count: i64) -> i64 {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", work, "--nocapture"])
+        .env(IMAGE, image)
+        .env(JOURNAL, journal)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut told = 0;
+    for line in lines {
+        if let Some(number) = line.strip_prefix("committed ") {
+            told = number.parse().unwrap();
+            if told == count {
+                child.kill().unwrap();
+            }
+        }
+    }
+    child.wait().unwrap();
+    told
+}
+
+/// Not a test of its own: [`entries_survive_kills`] starts it in a process and kills that.
+#[test]
+fn adds_until_it_is_killed() {
+    let (Some(image), Ok(journal)) = (std::env::var_os(IMAGE), std::env::var(JOURNAL)) else { return };
+    let mounted = Mounted::new(Path::new(&image), MountOptions::new(Mode::DataAsync));
+    let database = mounted.open("/db", &journal);
+    for number in judge(&database) + 1.. {
+        add(&database, number).unwrap();
+        tell(number);
+    }
+}
+
+#[test]
+fn entries_survive_kills() {
+    for journal in ["DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"] {
+        let image = Image::new();
+        make(&image.mounted(Mode::DataAsync).open("/db", journal));
+        let mut last = 0;
+        for round in 1..=3 {
+            let told = killed("adds_until_it_is_killed", &image.0, OsStr::new(journal), last + round * 17);
+            assert!(told >= last + round * 17, "{journal}: the process ended after {told}");
+            let found = judge(&image.mounted(Mode::DataAsync).open("/db", journal));
+            assert!(found == told || found == told + 1, "{journal}: {found} entries, {told} were committed");
+            image.check();
+            last = found;
+        }
+    }
+}
+
+/// Not a test of its own: [`orders_and_stock_agree_after_kills`] starts it in a process and kills that.
+#[test]
+fn orders_until_it_is_killed() {
+    let Some(image) = std::env::var_os(IMAGE) else { return };
+    ledger::run(Path::new(&image), u64::MAX, tell).unwrap();
+}
+
+#[test]
+fn orders_and_stock_agree_after_kills() {
+    let image = Image::new();
+    for round in 1..=4 {
+        let told = killed("orders_until_it_is_killed", &image.0, OsStr::new(""), round * 60);
+        let (orders, pieces) = ledger::run(&image.0, 0, |_| ()).unwrap();
+        assert!(told >= round * 60 && (orders == told || orders == told + 1), "{orders} orders, {told} were told");
+        assert_eq!(orders + pieces, ledger::PIECES);
+        image.check();
+    }
+}
