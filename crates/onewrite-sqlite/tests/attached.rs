@@ -79,7 +79,7 @@ fn a_commit_that_is_refused_changes_neither_database() {
     let image = Image::new();
     let mounted = image.mounted(Mode::DataAsync);
     let database = accounts(&mounted, "MEMORY");
-    // A reader of the second database keeps it from its commit, after the first one could have been written.
+    // A reader of the second database keeps the writer from EXCLUSIVE there.
     let reader = mounted.open("/bob", "MEMORY");
     reader.execute_batch("BEGIN; SELECT * FROM account_bob").unwrap();
     let mut rows = reader.prepare("SELECT * FROM account_bob").unwrap();

@@ -14,7 +14,7 @@ use crate::memory::{LOCK_COUNT, Share};
 use crate::storage::{Failure, Promise, Storage};
 
 impl<S: Storage> Handle<S> {
-    /// Each VFS has a table of its own in its [`Application`]: its address tells its files.
+    /// Each VFS has a table of its own in its [`super::Application`]: its address tells its files.
     pub(super) const METHODS: sqlite3_io_methods = sqlite3_io_methods {
         iVersion: 2,
         xClose: Some(close::<S>),
