@@ -126,8 +126,37 @@ pub enum Action {
     Abort(Vec<u32>),
     /// Ends a draft; its changes are dropped.
     EndDraft(u32),
+    /// Pages of files take the content of other pages, as one step.
+    Share {
+        /// The ranges.
+        parts: Vec<SharePart>,
+        /// Whether it may become durable later, with the next sync of the targets.
+        lazily: bool,
+    },
     /// Waits for this many milliseconds of virtual time; commits and checkpoints that are due by age happen.
     Pause(u64),
+}
+
+/// A range of an [`Action::Share`]; offsets and length are multiples of 4 KiB.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SharePart {
+    /// The file whose content is taken.
+    pub source: String,
+    /// First byte there.
+    pub source_offset: u64,
+    /// The file that changes.
+    pub target: String,
+    /// First byte there.
+    pub target_offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl fmt::Display for SharePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SharePart { source, source_offset, target, target_offset, length } = self;
+        write!(f, " {source} {source_offset} {target} {target_offset} {length}")
+    }
 }
 
 /// What an [`Action::SetAttributes`] changes.
@@ -253,6 +282,10 @@ impl fmt::Display for Action {
             Action::Commit(slots) => write!(f, "commit {}", spaced(slots)),
             Action::Abort(slots) => write!(f, "abort {}", spaced(slots)),
             Action::EndDraft(slot) => write!(f, "end {slot}"),
+            Action::Share { parts, lazily } => {
+                let parts: String = parts.iter().map(SharePart::to_string).collect();
+                write!(f, "share{parts}{}", if *lazily { " lazily" } else { "" })
+            }
             Action::Pause(millis) => write!(f, "pause {millis}"),
         }
     }
@@ -329,6 +362,15 @@ impl FromStr for Action {
             ("commit", 2..) => Action::Commit(slots()?),
             ("abort", 2..) => Action::Abort(slots()?),
             ("end", 2) => Action::EndDraft(number(1)? as u32),
+            ("share", count @ 6..) if count % 5 <= 2 && (count % 5 == 1 || words[count - 1] == "lazily") => {
+                let part = |at| {
+                    let (source, source_offset) = (word(at), number(at + 1)?);
+                    let (target, target_offset, length) = (word(at + 2), number(at + 3)?, number(at + 4)?);
+                    Ok(SharePart { source, source_offset, target, target_offset, length })
+                };
+                let parts = (0..(count - 1) / 5).map(|at| part(1 + 5 * at)).collect::<Result<_, _>>()?;
+                Action::Share { parts, lazily: count % 5 == 2 }
+            }
             ("pause", 2) => Action::Pause(number(1)?),
             _ => return Err(refuse("no such action, or the wrong number of words")),
         })
@@ -401,9 +443,10 @@ mod tests {
                     exchange /a /d/c; symlink x /s; rmdir /d; unlink /a; fdatasync /a; sync; punch /a 100 5000; \
                     zero /a 0 9; extend /a 4096 1; pause 5; collapse /a 4096 4096; insert /a 0 8192; chmod /a 640; \
                     chown /a 3 4; utimes /a 86400; setxattr /a user.x 300 5; removexattr /a user.x; read /a direct; \
-                    draft 0 write /a 0 100 7; draft 1 create /n; draft 0 punch #1 0 9; commit 0 1; abort 1; end 0";
+                    draft 0 write /a 0 100 7; draft 1 create /n; draft 0 punch #1 0 9; commit 0 1; abort 1; end 0; \
+                    share /a 0 /b 4096 8192; share /a 0 #1 0 4096 /b 0 /c 8192 4096 lazily";
         let workload: Workload = text.parse().unwrap();
-        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 34));
+        assert_eq!((workload.setup.len(), workload.tasks.len(), workload.action_count()), (1, 2, 36));
         assert_eq!(workload.warm_up.len(), 2);
         assert_eq!(workload.to_string().parse(), Ok(workload));
         let workload: Workload = " >> create /w >> sync".parse().unwrap();
@@ -415,5 +458,8 @@ mod tests {
     fn what_is_no_action_is_refused_with_its_text() {
         let error = "create /a; frob /b".parse::<Workload>().unwrap_err().to_string();
         assert!(error.contains("frob /b"), "{error}");
+        for text in ["share /a 0 /b 0", "share /a 0 /b 0 4096 /c", "share /a 0 /b 0 x"] {
+            assert!(text.parse::<Workload>().is_err(), "{text}");
+        }
     }
 }

@@ -12,7 +12,8 @@
 //! transactions may be later.
 //!
 //! A commit of drafts waits after it dropped its handle, so it is two operations: the first ends when the drafts are
-//! empty, the second when the commit returns.
+//! empty, the second when the commit returns. A share may wait for a commit, too. It stays one operation, for only its
+//! own task changes its files meanwhile.
 
 use onewrite_fs::FsError;
 
@@ -37,6 +38,8 @@ pub(crate) enum Syncs {
     Everything,
     /// The steps of this operation, which ended before.
     Operation(usize),
+    /// The pages that its own steps share.
+    Shares,
 }
 
 /// One operation of a run.

@@ -11,9 +11,15 @@
 //! 4. *Delayed allocation*, outside full scope: sizes follow the content (see `sizes`). A page that had no block at the
 //!    last sync of its file holds zeros or content written since, in `writeback` too.
 //!
+//! 5. *Shares*: once a share has returned, its pages have its content, in every mode. Of one under way, all pages have
+//!    it or none (`shares`).
+//!
 //! A commit of drafts is one step, and its return a sync of it. What no commit took is no step: it must never be seen.
 //!
 //! The order of steps is the order in which the operations ended; `history` says why.
+
+mod combinations;
+mod shares;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,6 +28,8 @@ use std::rc::Rc;
 use onewrite_block::{PAGE_SIZE, Page};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+
+use combinations::combinations;
 
 use crate::hash::{ZEROS, page_hash};
 use crate::history::{Happening, History, Operation, Syncs};
@@ -32,8 +40,6 @@ use crate::sizes::{Change, Sizes, Surviving};
 use crate::states::SECTOR;
 use crate::subject::{Keeps, Promises};
 
-/// Most combinations tried of the operations under way at one place.
-const COMBINATIONS_MAX: usize = 256;
 /// Most listings of candidates kept in memory; then all are dropped.
 const LISTINGS_MAX: usize = 512;
 
@@ -91,11 +97,20 @@ struct Obligations {
     /// Number of ended operations whose content must be there: for all files here, for single files in `nodes`.
     all: usize,
     nodes: BTreeMap<NodeId, usize>,
+    /// The same for pages that were shared, and for the sizes of their files.
+    shared_pages: BTreeMap<(NodeId, u64), usize>,
+    shared: BTreeMap<NodeId, usize>,
+    /// The largest of these numbers.
+    content: usize,
 }
 
 impl Obligations {
     fn of(&self, node: NodeId) -> usize {
         self.nodes.get(&node).copied().unwrap_or(0).max(self.all)
+    }
+
+    fn of_page(&self, node: NodeId, index: u64) -> usize {
+        self.shared_pages.get(&(node, index)).copied().unwrap_or(0).max(self.of(node))
     }
 }
 
@@ -239,8 +254,11 @@ impl<'a> Judge<'a> {
         let mut joins = false;
         for step in &entry.steps {
             let size = sized(tree, step);
+            let change = Change { operation, order, begin: entry.begin, size, grows: false };
+            let grown = tree.grown_by_share(step);
             let touched = tree.apply(step).unwrap_or_default();
-            self.note_size(tree, step, Change { operation, order, begin: entry.begin, size, grows: false });
+            self.note_size(tree, step, change);
+            self.note_shared_sizes(tree, (step, &grown), change);
             joins |= self.joins(step, sized(tree, step) != size, &touched);
             for Touched { node, index, page, hash, allocates } in touched {
                 let version = Version { order, begin: entry.begin, page, hash, allocates };
@@ -256,6 +274,7 @@ impl<'a> Judge<'a> {
         let is_full = self.keeps_versions();
         match step {
             Step::Write { .. } => is_full || changes_size || touched.iter().any(|page| page.allocates),
+            Step::Share(_) => is_full || touched.iter().any(|page| page.allocates),
             Step::Zero { .. } => is_full && !touched.is_empty(),
             Step::Free { .. } => !self.promises.delays && !touched.is_empty(),
             _ => true,
@@ -288,6 +307,11 @@ impl<'a> Judge<'a> {
                     Syncs::Everything => {
                         let now = Rc::make_mut(&mut current);
                         (now.prefix, now.all) = (now.prefix.max(known), now.all.max(known));
+                        now.content = now.content.max(known);
+                    }
+                    Syncs::Shares => {
+                        let place = ended.len();
+                        Rc::make_mut(&mut current).oblige_shares((place, *operation), entry, joins[place]);
                     }
                     Syncs::Operation(first) => {
                         let place = ended.iter().position(|other| *other == first).expect("it ended before");
@@ -307,6 +331,7 @@ impl<'a> Judge<'a> {
                         }
                         let synced = now.nodes.entry(node).or_default();
                         *synced = known.max(*synced);
+                        now.content = now.content.max(known);
                     }
                 }
                 ended.push(*operation);
@@ -407,7 +432,9 @@ impl<'a> Judge<'a> {
     /// The first page with content that is not allowed.
     fn stale(&self, index: usize, found: &Found, happened: usize) -> Option<Breach> {
         let candidate = &self.candidates[index];
-        if candidate.full == found.full && self.promises.keeps == Keeps::Data && candidate.partial.is_empty() {
+        let is_prefix = candidate.full == found.full && candidate.partial.is_empty();
+        let is_synced = candidate.prefix >= self.obligations[happened].content;
+        if is_prefix && is_synced && self.promises.keeps == Keeps::Data {
             return None;
         }
         let (listing, mut wrong) = (self.listing(index), Vec::new());
@@ -427,13 +454,15 @@ impl<'a> Judge<'a> {
                 }));
             }
         }
+        wrong.extend(self.torn_shares(&listing, found, happened));
         let what = "content that the mode does not allow".into();
         (!wrong.is_empty()).then_some(Breach { promise: Promise::Content, what, difference: wrong })
     }
 
     fn is_possible_size(&self, candidate: &Candidate, node: NodeId, size: u64, happened: usize) -> bool {
-        let synced = self.obligations[happened].of(node);
-        let place = Surviving { prefix: candidate.prefix, partial: &candidate.partial, synced, happened };
+        let (obligations, prefix, partial) = (&self.obligations[happened], candidate.prefix, &candidate.partial[..]);
+        let shared = obligations.shared.get(&node).copied().unwrap_or(0);
+        let place = Surviving { prefix, partial, synced: obligations.of(node), shared, happened };
         self.sizes.allows(node, self.history.initial.size(node), size, &place)
     }
 
@@ -450,7 +479,7 @@ impl<'a> Judge<'a> {
         let visible = (content.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
         let none = Vec::new();
         let versions = self.versions.get(&(node, index)).unwrap_or(&none);
-        let synced = self.obligations[happened].of(node);
+        let synced = self.obligations[happened].of_page(node, index);
         let allocated = versions.iter().rfind(|version| version.allocates && version.order < candidate.prefix);
         if self.promises.keeps == Keeps::Metadata && !self.promises.delays {
             let since = |version: &&Version| version.allocates && version.order >= synced && version.begin < happened;
@@ -527,6 +556,7 @@ fn changes(step: &Step, node: NodeId) -> bool {
         Step::Remove { directory, .. } | Step::Link { directory, .. } => *directory == node,
         Step::Rename { from, to, .. } => from.0 == node || to.0 == node,
         Step::Atomic(steps) => steps.iter().any(|step| changes(step, node)),
+        Step::Share(parts) => parts.iter().any(|part| part.target == node),
     }
 }
 
@@ -536,40 +566,8 @@ fn is_beside_content(step: &Step) -> bool {
 }
 
 /// Whether an operation may continue after the transaction of this step, because later transactions free blocks in many
-/// pieces. Operations that end meanwhile may be in a later transaction too.
+/// pieces, or because it waits for the commit. Operations that end meanwhile may be in a later transaction too.
 fn lingers(step: &Step) -> bool {
-    matches!(step, Step::Truncate { .. } | Step::Free { .. } | Step::Remove { .. } | Step::Rename { .. })
-}
-
-/// All ways to take 0 to `count` of each. If there are too many: each alone, all, and none.
-fn combinations(counts: &[usize]) -> Vec<Vec<usize>> {
-    let all = counts.iter().try_fold(1_usize, |product, count| product.checked_mul(count + 1));
-    if all.is_some_and(|all| all <= COMBINATIONS_MAX) {
-        return counts.iter().fold(vec![Vec::new()], |ways, count| {
-            let more = |way: &Vec<usize>| (0..=*count).map(|taken| [&way[..], &[taken]].concat()).collect::<Vec<_>>();
-            ways.iter().flat_map(more).collect()
-        });
-    }
-    let none = vec![0; counts.len()];
-    let alone = (0..counts.len()).flat_map(|at| {
-        let none = none.clone();
-        (1..=counts[at]).map(move |taken| {
-            let mut way = none.clone();
-            way[at] = taken;
-            way
-        })
-    });
-    [none.clone(), counts.to_vec()].into_iter().chain(alone).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn combinations_are_all_of_them() {
-        assert_eq!(combinations(&[]), [Vec::<usize>::new()]);
-        assert_eq!(combinations(&[1, 2]), [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
-        assert_eq!(combinations(&[40; 4]).len(), 2 + 4 * 40);
-    }
+    let frees = matches!(step, Step::Truncate { .. } | Step::Free { .. } | Step::Remove { .. } | Step::Rename { .. });
+    frees || matches!(step, Step::Share(_))
 }

@@ -53,6 +53,7 @@ mod recovery;
 mod report;
 mod run;
 mod sampling;
+mod sharing;
 mod sizes;
 mod state_id;
 mod states;
@@ -64,7 +65,7 @@ mod walk;
 mod workload;
 mod write_log;
 
-pub use action::{Action, AttributeChange, Blocks, Workload};
+pub use action::{Action, AttributeChange, Blocks, SharePart, Workload};
 pub use application::{
     Application, ApplicationFailure, ApplicationReport, Check, Recorder, RecoveredTree, Verdict, explore_application,
 };

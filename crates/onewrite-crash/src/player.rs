@@ -322,6 +322,7 @@ impl<S: Subject> Player<S> {
             Action::Draft(slot, change) => self.draft(*slot, change, open, plan).await,
             Action::Abort(slots) => self.abort(slots, &mut open.drafts).await,
             Action::EndDraft(slot) => self.end_draft(*slot, &mut open.drafts).await,
+            Action::Share { parts, lazily } => self.share(parts, *lazily, open, plan).await,
             // `perform` carries commits out.
             Action::Commit(_) | Action::Pause(_) => Ok(()),
         }

@@ -25,6 +25,15 @@ pub(crate) struct Change {
     pub(crate) grows: bool,
 }
 
+/// Pages that a share put before the end of the file, which stay there.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    /// Position of its operation among the ended ones.
+    order: usize,
+    /// The end of the pages.
+    end: u64,
+}
+
 /// The operations that survive in a judged state.
 pub(crate) struct Surviving<'a> {
     /// Number of ended operations that survive.
@@ -33,6 +42,8 @@ pub(crate) struct Surviving<'a> {
     pub(crate) partial: &'a [(usize, usize)],
     /// Number of ended operations whose content must survive.
     pub(crate) synced: usize,
+    /// Number of ended operations whose shared pages must survive.
+    pub(crate) shared: usize,
     /// Number of happenings before the cut.
     pub(crate) happened: usize,
 }
@@ -41,12 +52,18 @@ pub(crate) struct Surviving<'a> {
 #[derive(Default)]
 pub(crate) struct Sizes {
     changes: BTreeMap<NodeId, Vec<Change>>,
+    shared: BTreeMap<NodeId, Vec<Shared>>,
 }
 
 impl Sizes {
     /// Notes a change of a file's size.
     pub(crate) fn note(&mut self, node: NodeId, change: Change) {
         self.changes.entry(node).or_default().push(change);
+    }
+
+    /// Notes that the share at position `order` among the ended operations changed pages up to `end`.
+    pub(crate) fn note_shared(&mut self, node: NodeId, order: usize, end: u64) {
+        self.shared.entry(node).or_default().push(Shared { order, end });
     }
 
     /// Sorts the changes of each file.
@@ -57,6 +74,7 @@ impl Sizes {
     /// Whether `node` may have `size` bytes; it had `initial` bytes when the run began.
     pub(crate) fn allows(&self, node: NodeId, initial: u64, size: u64, place: &Surviving<'_>) -> bool {
         let (mut least, mut most, mut is_given) = (initial, initial, size == initial);
+        let mut last_cut = None;
         for change in self.changes.get(&node).map_or(&[][..], Vec::as_slice) {
             let is_there = change.order < place.prefix
                 || place.partial.iter().any(|(operation, _)| *operation == change.operation);
@@ -65,11 +83,15 @@ impl Sizes {
             }
             if !change.grows || change.order < place.synced {
                 (least, most, is_given) = (change.size, change.size, size == change.size);
+                last_cut = Some(change.order);
             } else if change.begin < place.happened {
                 most = most.max(change.size);
                 is_given |= size == change.size;
             }
         }
+        let certain = |shared: &&Shared| shared.order < place.shared && Some(shared.order) >= last_cut;
+        let shared = self.shared.get(&node).map_or(&[][..], Vec::as_slice);
+        let least = shared.iter().filter(certain).map(|shared| shared.end).fold(least, u64::max);
         (least..=most).contains(&size) && (is_given || size.is_multiple_of(PAGE_SIZE as u64))
     }
 }
@@ -89,7 +111,16 @@ mod tests {
     }
 
     fn place(prefix: usize, synced: usize) -> Surviving<'static> {
-        Surviving { prefix, partial: &[], synced, happened: 6 }
+        Surviving { prefix, partial: &[], synced, shared: 0, happened: 6 }
+    }
+
+    #[test]
+    fn a_file_reaches_to_the_end_of_its_shared_pages() {
+        let (mut sizes, node) = sizes();
+        sizes.note_shared(node, 0, 4_096);
+        let shared = |prefix| Surviving { shared: 1, ..place(prefix, 0) };
+        assert!(!sizes.allows(node, 0, 0, &shared(1)) && sizes.allows(node, 0, 4_096, &shared(1)));
+        assert!(sizes.allows(node, 0, 100, &shared(2)), "it was truncated later");
     }
 
     #[test]

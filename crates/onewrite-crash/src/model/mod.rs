@@ -5,7 +5,10 @@
 //! have the same form of listing, so that the two can be compared and their difference shown.
 
 mod listing;
+mod shared;
+mod steps;
 mod tree;
 
 pub(crate) use listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
-pub(crate) use tree::{NewKind, NodeId, Step, Touched, Tree, by_pages, steps_of_allocation, steps_of_write};
+pub(crate) use steps::{by_pages, steps_of_allocation, steps_of_write};
+pub(crate) use tree::{NewKind, NodeId, SharedPages, Step, Touched, Tree};

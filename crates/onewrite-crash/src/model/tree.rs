@@ -10,17 +10,16 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
-use onewrite_fs::{RenameManner, WRITE_STEP_BYTES};
+use onewrite_fs::RenameManner;
 
 use super::listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
-use crate::action::{AttributeChange, Blocks, content};
+use crate::action::{AttributeChange, content};
 use crate::hash::{ZEROS, page_hash};
-use crate::subject::Steps;
 
 const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 
 /// Pages of a file that have a block, each with its hash.
-type Pages = BTreeMap<u64, (Page, u64)>;
+pub(super) type Pages = BTreeMap<u64, (Page, u64)>;
 
 /// Identifies a node of the model. Unlike an inode number, it is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +31,23 @@ pub(crate) enum NewKind {
     File,
     Directory,
     Symlink(String),
+}
+
+/// Pages of a file that take the content of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedPages {
+    pub(crate) source: NodeId,
+    /// First page there.
+    pub(crate) source_index: u64,
+    pub(crate) target: NodeId,
+    pub(crate) target_pages: Range<u64>,
+}
+
+impl SharedPages {
+    /// The bytes of the target's file up to the end of the pages.
+    pub(crate) const fn target_end(&self) -> u64 {
+        self.target_pages.end * PAGE_BYTES
+    }
 }
 
 /// One atomic change.
@@ -97,66 +113,8 @@ pub(crate) enum Step {
     },
     /// All of these or none: the commit of drafts. Only for file systems that keep versions.
     Atomic(Vec<Step>),
-}
-
-/// The steps into which the file system divides one `write()`.
-pub(crate) fn steps_of_write(cut: Steps, node: NodeId, offset: u64, length: u64, seed: u64) -> Vec<Step> {
-    let (mut steps, mut start, end) = (Vec::new(), offset, offset + length);
-    while start < end {
-        let stop = (cut.write_end)(start, end);
-        assert!(stop == end || end - start > WRITE_STEP_BYTES, "a write of {} bytes is cut in two", end - start);
-        steps.push(Step::Write { node, offset: start, length: stop - start, seed });
-        start = stop;
-    }
-    steps
-}
-
-/// The steps that turn a range of a file of `size` bytes into zeros: first the partial pages at its ends, then whole
-/// pages from the last to the first, though they may go together. A range that covers the last byte covers its whole
-/// page.
-fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
-    if offset >= end.min(size) {
-        return Vec::new();
-    }
-    let end = if end < size { end } else { size.next_multiple_of(PAGE_BYTES) };
-    let (first, stop) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
-    let head_end = end.min(first * PAGE_BYTES);
-    let tail_start = (stop * PAGE_BYTES).max(head_end);
-    let parts = [(offset, head_end), (tail_start, end)].into_iter().filter(|(start, end)| start < end);
-    let parts = parts.map(|(start, end)| Step::Zero { node, offset: start, length: end - start });
-    parts.chain((first..stop).rev().map(|index| Step::Free { node, index })).collect()
-}
-
-/// The steps of an allocation in a file of `size` bytes: first the zeros, then the new size or the shift.
-pub(crate) fn steps_of_allocation(node: NodeId, bytes: Range<u64>, how: Blocks, size: u64) -> Vec<Step> {
-    let (offset, end) = (bytes.start, bytes.end);
-    let mut steps = match how {
-        Blocks::Punch | Blocks::Zero | Blocks::Collapse => steps_of_punch(node, offset, end, size),
-        Blocks::Extend | Blocks::Insert => Vec::new(),
-    };
-    let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
-    match how {
-        Blocks::Punch => (),
-        Blocks::Zero | Blocks::Extend if end > size => steps.push(Step::Truncate { node, size: end }),
-        Blocks::Zero | Blocks::Extend => (),
-        Blocks::Collapse => steps.push(Step::Shift { node, from: stop, to: first }),
-        Blocks::Insert => steps.push(Step::Shift { node, from: first, to: stop }),
-    }
-    steps
-}
-
-/// Splits writes into single pages: when space runs out, a write may end at any page.
-pub(crate) fn by_pages(steps: &[Step]) -> Vec<Step> {
-    let pages = |step: &Step| match *step {
-        Step::Write { node, offset, length, seed } => {
-            let bounds = (offset / PAGE_BYTES + 1..).map(|index| index * PAGE_BYTES);
-            let ends = bounds.take_while(|bound| *bound < offset + length).chain([offset + length]);
-            let starts = std::iter::once(offset).chain(ends.clone());
-            starts.zip(ends).map(|(from, to)| Step::Write { node, offset: from, length: to - from, seed }).collect()
-        }
-        _ => vec![step.clone()],
-    };
-    steps.iter().flat_map(pages).collect()
+    /// Pages take the content that the sources have before.
+    Share(Vec<SharedPages>),
 }
 
 /// A page whose content a step changed.
@@ -253,6 +211,7 @@ impl Tree {
                 *self = changed;
                 return Some(touched.concat());
             }
+            Step::Share(parts) => return self.share(parts),
         }
         Some(Vec::new())
     }
@@ -312,7 +271,7 @@ impl Tree {
         Some(())
     }
 
-    fn file(&mut self, node: NodeId) -> Option<(&mut u64, &mut Pages)> {
+    pub(super) fn file(&mut self, node: NodeId) -> Option<(&mut u64, &mut Pages)> {
         match Rc::make_mut(self.nodes.get_mut(&node)?) {
             Node::File { size, pages, .. } => Some((size, pages)),
             _ => None,
@@ -434,77 +393,24 @@ fn hole(node: NodeId, index: u64) -> Touched {
 }
 
 /// Replaces the content of a page that has a block.
-fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page) -> Touched {
+pub(super) fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page) -> Touched {
     let hash = page_hash(&page);
     pages.insert(index, (page.clone(), hash));
     Touched { node, index, page, hash, allocates: false }
 }
 
+/// A tree with an empty file `a`.
+#[cfg(test)]
+pub(super) fn file_tree() -> (Tree, NodeId) {
+    let (mut tree, node) = (Tree::of_directories(&[]), NodeId(7));
+    let create = Step::Create { directory: Tree::ROOT, name: "a".into(), node, kind: NewKind::File };
+    tree.apply(&create).unwrap();
+    (tree, node)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Steps of up to 64 KiB that end at multiples of 64 KiB.
-    const STEPS: Steps = Steps { write_end: |start, end| end.min((start / 65_536 + 1) * 65_536) };
-
-    fn file_tree() -> (Tree, NodeId) {
-        let (mut tree, node) = (Tree::of_directories(&[]), NodeId(7));
-        let create = Step::Create { directory: Tree::ROOT, name: "a".into(), node, kind: NewKind::File };
-        tree.apply(&create).unwrap();
-        (tree, node)
-    }
-
-    #[test]
-    fn a_write_is_cut_where_the_file_system_says() {
-        let steps = steps_of_write(STEPS, NodeId(3), 100, 200 * 1024, 1);
-        let ends: Vec<u64> = steps
-            .iter()
-            .map(|step| match step {
-                Step::Write { offset, length, .. } => offset + length,
-                _ => unreachable!(),
-            })
-            .collect();
-        assert_eq!(ends, [65_536, 131_072, 196_608, 100 + 200 * 1024]);
-    }
-
-    #[test]
-    fn a_write_by_pages_gives_what_the_write_gives() {
-        let steps = steps_of_write(STEPS, NodeId(7), 5000, 70_000, 3);
-        let content = |steps: &[Step]| {
-            let (mut tree, _) = file_tree();
-            steps.iter().for_each(|step| drop(tree.apply(step)));
-            tree.listing().full_hash()
-        };
-        let pages = by_pages(&steps);
-        assert_eq!((steps.len(), pages.len()), (2, 18));
-        assert_eq!(content(&steps), content(&pages));
-    }
-
-    #[test]
-    fn a_punched_range_reads_as_zeros_and_its_whole_pages_are_holes() {
-        let (mut tree, node) = file_tree();
-        tree.apply(&Step::Write { node, offset: 0, length: 20_000, seed: 4 }).unwrap();
-        let steps = steps_of_punch(node, 4_000, 13_000, 20_000);
-        assert_eq!(steps.len(), 4, "two parts of pages, two pages: {steps:?}");
-        assert_eq!(steps[2], Step::Free { node, index: 2 });
-        steps.iter().for_each(|step| assert_eq!(tree.apply(step).unwrap().len(), 1));
-        let listing = tree.listing();
-        let ItemKind::File(content) = &listing.item("/a").unwrap().kind else { panic!() };
-        let page = |index: u64| content.pages.iter().find(|(at, ..)| *at == index).map(|(_, page, _)| page);
-        let before = crate::action::content(4, 20_000);
-        let whole = |index: u64| before.whole_page(0, index).expect("a whole page");
-        assert!(page(1).is_none() && page(2).is_none() && page(4).is_some());
-        let (mut head, mut tail) = (whole(0), whole(3));
-        head.bytes_mut()[4_000..].fill(0);
-        tail.bytes_mut()[..13_000 - 12_288].fill(0);
-        assert_eq!((page(0), page(3)), (Some(&head), Some(&tail)));
-        assert_eq!(
-            steps_of_punch(node, 16_384, 18_000, 18_000),
-            [Step::Free { node, index: 4 }],
-            "the last page as a whole"
-        );
-        assert_eq!(steps_of_punch(node, 20_000, 30_000, 20_000), [], "behind the end");
-    }
 
     #[test]
     fn what_lies_behind_a_range_moves_with_the_end_of_the_file() {

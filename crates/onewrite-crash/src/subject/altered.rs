@@ -4,7 +4,7 @@
 //! is replaced.
 
 use onewrite_block::{Choices, Device, DevicePort, Image};
-use onewrite_fs::{DraftId, FsResult, Ino, RenameManner};
+use onewrite_fs::{DraftId, FsResult, Ino, RenameManner, ShareRange};
 
 use super::{DraftChange, DraftChanged, Flag, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject};
 use crate::error::CrashError;
@@ -46,6 +46,11 @@ pub trait Alter<S: Subject>: 'static {
     /// See [`Subject::abort_drafts`].
     async fn abort_drafts(&self, fs: &S::Fs, sound: &S, drafts: &[DraftId]) -> FsResult<()> {
         sound.abort_drafts(fs, drafts).await
+    }
+
+    /// See [`Subject::share`].
+    async fn share(&self, fs: &S::Fs, sound: &S, ranges: &[ShareRange]) -> FsResult<()> {
+        sound.share(fs, ranges).await
     }
 
     /// See [`Subject::layer`].
@@ -148,6 +153,14 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
 
     async fn end_draft(&self, fs: &S::Fs, draft: DraftId) -> FsResult<()> {
         self.sound.end_draft(fs, draft).await
+    }
+
+    async fn share(&self, fs: &S::Fs, ranges: &[ShareRange]) -> FsResult<()> {
+        self.change.share(fs, &self.sound, ranges).await
+    }
+
+    async fn share_lazily(&self, fs: &S::Fs, ranges: &[ShareRange]) -> FsResult<()> {
+        self.sound.share_lazily(fs, ranges).await
     }
 
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {

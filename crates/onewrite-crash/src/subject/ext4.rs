@@ -6,7 +6,7 @@ use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope, replay, step_end};
 use onewrite_fs::journal::EvictionSpot;
-use onewrite_fs::{AtomicFiles, DraftId, FsResult};
+use onewrite_fs::{AtomicFiles, DraftId, FsResult, SharePages, ShareRange};
 
 use super::{DraftChange, DraftChanged, Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, e2fsck};
 use crate::error::CrashError;
@@ -157,6 +157,14 @@ impl Subject for Ext4Subject {
 
     async fn end_draft(&self, fs: &Ext4, draft: DraftId) -> FsResult<()> {
         fs.end_draft(draft).await
+    }
+
+    async fn share(&self, fs: &Ext4, ranges: &[ShareRange]) -> FsResult<()> {
+        fs.share(ranges).await
+    }
+
+    async fn share_lazily(&self, fs: &Ext4, ranges: &[ShareRange]) -> FsResult<()> {
+        fs.share_lazily(ranges).await
     }
 }
 

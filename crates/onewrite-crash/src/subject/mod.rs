@@ -10,7 +10,7 @@ mod e2fsck;
 mod ext4;
 
 use onewrite_block::{Choices, Device, DevicePort, Image, Nanos};
-use onewrite_fs::{DraftId, FileSystem, FsError, FsResult, Ino, PolicyKind, RenameManner};
+use onewrite_fs::{DraftId, FileSystem, FsError, FsResult, Ino, PolicyKind, RenameManner, ShareRange};
 
 pub use altered::{Alter, Altered};
 pub use draft_change::{DraftChange, DraftChanged};
@@ -184,6 +184,16 @@ pub trait Subject: 'static {
         Err(no_drafts())
     }
 
+    /// Gives pages the content of other pages, as one step; durable when it returns.
+    async fn share(&self, _: &Self::Fs, _: &[ShareRange]) -> FsResult<()> {
+        Err(no_shares())
+    }
+
+    /// The same, durable with the next sync of the targets.
+    async fn share_lazily(&self, _: &Self::Fs, _: &[ShareRange]) -> FsResult<()> {
+        Err(no_shares())
+    }
+
     /// Puts a layer between file system and disk during the run; the recording is below it.
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         disk
@@ -197,4 +207,8 @@ pub trait Subject: 'static {
 
 fn no_drafts() -> FsError {
     FsError::Unsupported("this file system has no atomic files; leave the actions of drafts out".into())
+}
+
+fn no_shares() -> FsError {
+    FsError::Unsupported("the pages of this file system cannot be shared; leave the actions `share` out".into())
 }

@@ -1,13 +1,15 @@
 //! Workloads that the command line can name.
 //!
 //! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample. `random:N` is an endless series of
-//! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation.
+//! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation,
+//! `atomic:N` with drafts of atomic files, `shares:N` with shares of pages.
 //! `script:…` is one workload in text form.
 
 mod ace;
 mod beside;
 mod drafts;
 mod random;
+mod shares;
 
 use std::fmt;
 use std::str::FromStr;
@@ -61,6 +63,7 @@ impl fmt::Display for WorkloadSpec {
             WorkloadSpec::Random(Operations::Plain, actions) => write!(f, "random:{actions}"),
             WorkloadSpec::Random(Operations::All, actions) => write!(f, "random-all:{actions}"),
             WorkloadSpec::Random(Operations::Atomic, actions) => write!(f, "atomic:{actions}"),
+            WorkloadSpec::Random(Operations::Shares, actions) => write!(f, "shares:{actions}"),
             WorkloadSpec::Script(workload) => write!(f, "script:{workload}"),
         }
     }
@@ -77,11 +80,12 @@ impl FromStr for WorkloadSpec {
                 Ok(length @ 1..=3) => Ok(WorkloadSpec::Ace(length)),
                 _ => Err(refuse("a length of 1, 2 or 3 is needed")),
             },
-            "random" | "random-all" | "atomic" => {
+            "random" | "random-all" | "atomic" | "shares" => {
                 let operations = match kind {
                     "random" => Operations::Plain,
                     "random-all" => Operations::All,
-                    _ => Operations::Atomic,
+                    "atomic" => Operations::Atomic,
+                    _ => Operations::Shares,
                 };
                 match rest.parse() {
                     Ok(actions) if actions > 0 => Ok(WorkloadSpec::Random(operations, actions)),
@@ -101,7 +105,9 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for name in ["ace:1", "ace:3", "random:200", "random-all:80", "atomic:80", "script:create /a; sync"] {
+        for name in
+            ["ace:1", "ace:3", "random:200", "random-all:80", "atomic:80", "shares:80", "script:create /a; sync"]
+        {
             assert_eq!(name.parse::<WorkloadSpec>().unwrap().to_string(), name);
         }
         for name in ["ace:4", "random:0", "random-all:x", "atomic:0", "tree", "script:frob"] {
@@ -111,7 +117,7 @@ mod tests {
 
     #[test]
     fn workloads_are_the_same_for_a_seed() {
-        for name in ["ace:1", "ace:3", "random:50", "random-all:50", "atomic:50"] {
+        for name in ["ace:1", "ace:3", "random:50", "random-all:50", "atomic:50", "shares:50"] {
             let spec: WorkloadSpec = name.parse().unwrap();
             let subject = Ext4Subject::new("data".parse().unwrap());
             let take = |seed| spec.workloads(&subject, seed).take(20).collect::<Vec<_>>();

@@ -9,7 +9,7 @@
 
 use onewrite_block::Choices;
 
-use super::{beside, drafts};
+use super::{beside, drafts, shares};
 use crate::action::{Action, Blocks, Workload};
 
 /// The kinds of operation in a random workload.
@@ -21,6 +21,8 @@ pub enum Operations {
     All,
     /// The basic operations, and drafts of atomic files: `atomic`.
     Atomic,
+    /// The basic operations, and shares of pages: `shares`.
+    Shares,
 }
 
 /// The shape of a random workload.
@@ -76,6 +78,7 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
         Operations::Plain => (),
         Operations::All => setup.extend(beside::COMMON.map(|file| Action::Create(file.into()))),
         Operations::Atomic => setup.extend(drafts::setup(shape.tasks)),
+        Operations::Shares => setup.extend(shares::setup(shape.tasks)),
     }
     let tasks = (0..shape.tasks).map(|task| {
         let chance = choices.stream("task", task as u64);
@@ -91,6 +94,7 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
             Operations::Plain => actions.collect(),
             Operations::All => with_more(actions, seed, &mut choices.stream("more", task as u64)),
             Operations::Atomic => drafts::with_drafts(actions, (task, seed), choices.stream("drafts", task as u64)),
+            Operations::Shares => shares::with_shares(actions, (task, seed), choices.stream("shares", task as u64)),
         }
     });
     Workload { setup, warm_up: warm_up(shape, &mut choices.stream("warm-up", 0)), tasks: tasks.collect() }

@@ -29,8 +29,8 @@ struct Late {
     judge: fn(&Request) -> Verdict,
     held: VecDeque<Request>,
     pages: BTreeMap<Lpn, Page>,
-    /// The content of the log, as the source of SHAREs.
-    logged: BTreeMap<Lpn, Page>,
+    /// What was written, as the source of SHAREs.
+    written: BTreeMap<Lpn, Page>,
     acknowledged: Vec<Completion>,
     reads: BTreeMap<Token, Lpn>,
     awaited: Awaited,
@@ -73,6 +73,25 @@ pub fn late_share(disk: Box<dyn Device>) -> Box<dyn Device> {
     })
 }
 
+/// The log's new tail reaches the disk only with the next commit: when pages are shared, the log still holds versions
+/// of the targets.
+pub fn late_tail(disk: Box<dyn Device>) -> Box<dyn Device> {
+    Late::around(disk, |request| match (request.cause, &request.operation) {
+        (Cause::LogTail, Operation::Write { .. }) => Verdict::Hold,
+        (Cause::Journal, Operation::Write { .. }) => Verdict::PassAndRelease,
+        _ => Verdict::Pass,
+    })
+}
+
+/// Pages of files are remapped only behind the commit block of the transaction that says so.
+pub fn late_application_share(disk: Box<dyn Device>) -> Box<dyn Device> {
+    Late::around(disk, |request| match (request.cause, &request.operation) {
+        (Cause::Data, Operation::Share(_)) => Verdict::Hold,
+        (Cause::Journal, Operation::Write { pages, .. }) if ends_with_commit(pages) => Verdict::PassAndRelease,
+        _ => Verdict::Pass,
+    })
+}
+
 /// Recovery marks the log empty before it writes home blocks.
 pub fn early_empty_log(disk: Box<dyn Device>) -> Box<dyn Device> {
     Late::around(disk, |request| match (request.cause, &request.operation) {
@@ -95,7 +114,7 @@ impl Late {
             judge,
             held: VecDeque::new(),
             pages: BTreeMap::new(),
-            logged: BTreeMap::new(),
+            written: BTreeMap::new(),
             acknowledged: Vec::new(),
             reads: BTreeMap::new(),
             awaited: Awaited::Nothing,
@@ -110,7 +129,7 @@ impl Late {
                 self.pages.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
             }
             Operation::Share(pairs) => {
-                self.pages.extend(pairs.iter().map(|pair| (pair.target, self.logged[&pair.source].clone())));
+                self.pages.extend(pairs.iter().map(|pair| (pair.target, self.written[&pair.source].clone())));
             }
             _ => (),
         }
@@ -121,8 +140,8 @@ impl Late {
     fn pass(&mut self, token: Token, request: Request) {
         match &request.operation {
             Operation::Read { start, .. } => drop(self.reads.insert(token, *start)),
-            Operation::Write { start, pages, .. } if request.cause == Cause::Journal => {
-                self.logged.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+            Operation::Write { start, pages, .. } => {
+                self.written.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
             }
             Operation::Flush if self.awaited == Awaited::NextFlush => self.awaited = Awaited::Flush(token),
             _ => (),

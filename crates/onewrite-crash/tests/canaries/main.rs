@@ -2,10 +2,11 @@
 //! seeds, and the sound file system passes the same states.
 //!
 //! They are injected only through public traits: ways to commit (`strategies`), devices that disobey between file
-//! system and disk (`layers`, `skipper`), and wrong operations (`wrapped`, `drafts`).
+//! system and disk (`layers`, `skipper`), and wrong operations (`wrapped`, `drafts`, `shares`).
 
 mod drafts;
 mod layers;
+mod shares;
 mod skipper;
 mod strategies;
 mod wrapped;
@@ -24,7 +25,7 @@ use onewrite_fs::journal::{Commit, Streams};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Number of canaries.
-const CANARIES: usize = 18;
+const CANARIES: usize = 23;
 
 /// A row for each canary that was caught; printed when all were.
 static CAUGHT: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -330,4 +331,60 @@ fn random_drafts_catch_what_a_script_catches() {
 
 fn atomic(actions: usize) -> WorkloadSpec {
     format!("atomic:{actions}").parse().expect("workload")
+}
+
+/// `/a` has a content at home and a newer one in the log, `/b` one in the log; pages of both are shared, over pages and
+/// behind the end of `/c` and `/d`.
+const SHARING: &str = "create /a; append /a 12288 1; create /b; append /b 12288 2; create /c; create /d; sync; \
+                       pause 300; write /a 0 8192 3; write /b 0 12288 4; sync; share /a 0 /b 4096 8192; create /p; \
+                       fsync /p; share /b 0 /c 0 4096 /a 0 /d 0 8192; append /p 5000 5; fsync /p; \
+                       write /a 0 12288 6; fsync /a; share /a 8192 /b 0 4096 /a 0 /d 4096 4096; append /p 100 7; sync";
+
+#[test]
+fn log_versions_of_targets_left_when_pages_are_shared() {
+    let canary = Canary { layer: Some(layers::late_tail), ..Canary::default() };
+    let sound = Ext4Subject::new(Mode::Data);
+    assert_caught("log versions of targets left when pages are shared", &canary, sound, &script(SHARING));
+}
+
+#[test]
+fn a_map_that_says_written_before_the_share() {
+    let canary = Canary { layer: Some(layers::late_application_share), ..Canary::default() };
+    let sound = Ext4Subject::new(Mode::Ordered);
+    assert_caught("a map that says written before the SHARE", &canary, sound, &script(SHARING));
+}
+
+#[test]
+fn a_source_shared_from_its_stale_home_block() {
+    let canary = Canary { layer: Some(shares::stale_source), ..Canary::default() };
+    let sound = Ext4Subject::new(Mode::Data);
+    assert_caught("a source shared from its stale home block", &canary, sound, &script(SHARING));
+}
+
+#[test]
+fn a_call_split_into_two_shares() {
+    let spec = script(SHARING);
+    assert_caught("a call split into two SHAREs", &shares::SplitShare, Ext4Subject::new(Mode::Sdj), &spec);
+}
+
+#[test]
+fn a_share_that_returns_early() {
+    let spec = script(SHARING);
+    assert_caught("a share that returns early", &shares::EarlyShare, Ext4Subject::new(Mode::Ordered), &spec);
+}
+
+/// Random workloads find each of them, too, whatever the mode promises.
+#[test]
+fn random_shares_catch_what_a_script_catches() {
+    fn caught<A: Alter<Ext4Subject>>(mode: Mode, change: A) -> Option<Promise> {
+        let spec: WorkloadSpec = "shares:60".parse().expect("workload");
+        broken(Altered { sound: Ext4Subject::new(mode), change }, &spec, &options(1)).0
+    }
+    let layered = |layer| Canary { layer: Some(layer), ..Canary::default() };
+    assert_eq!(caught(Mode::Ordered, shares::SplitShare), Some(Promise::Content));
+    assert_eq!(caught(Mode::Data, shares::SplitShare), Some(Promise::Steps));
+    assert!(caught(Mode::Ordered, shares::EarlyShare).is_some());
+    assert!(caught(Mode::Sdj, shares::EarlyShare).is_some());
+    assert!(caught(Mode::Data, layered(layers::late_tail)).is_some());
+    assert!(caught(Mode::Data, layered(shares::stale_source)).is_some());
 }

@@ -9,6 +9,7 @@
 //!
 //! # Invariants
 //! - While a call runs, it holds the locks of all files that it names, by inode number.
+//! - Before a SHARE that replaces content, the maps and sizes of its targets are durable.
 //! - Before the SHARE, the log holds no version of a target block: a replay would bring it back. It holds none of a
 //!   source block that is newer than the block.
 //! - No target page is in memory when the locks are released.
@@ -173,7 +174,7 @@ impl Contents<'_> {
         }
         let kind = self.targets(nodes, ranges).await?;
         match kind {
-            Targets::Written => {}
+            Targets::Written => self.commit_maps(nodes, ranges).await?,
             Targets::New => self.allocate_targets(nodes, ranges).await?,
             Targets::WithHoles => self.fill_holes(nodes, ranges).await?,
         }
@@ -195,6 +196,14 @@ impl Contents<'_> {
             self.write_and_convert(node).await?;
         }
         if self.scope() == Scope::Full { self.commit_now().await } else { Ok(()) }
+    }
+
+    /// Makes the maps and sizes of the targets durable: a power loss after the SHARE takes no page from them.
+    async fn commit_maps(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
+        let changed_in = |range: &ShareRange| nodes[&InodeNo::from_ino(range.target)].data_changed_in();
+        let last = ranges.iter().map(changed_in).max().unwrap_or_default();
+        self.journal().request_commit(last);
+        self.journal().wait_committed(last).await
     }
 
     /// Blocks of the pages whose content a range takes.
