@@ -25,6 +25,17 @@
 struct ow_dir;
 
 /**
+ * Changes of several files that become visible and durable together, or never; docs/atomic-files.md. Any thread may
+ * use it, many at once.
+ */
+struct ow_draft;
+
+/**
+ * A file as its draft has it. Any thread may use it, many at once. Calls fail with ENOENT after the draft's end.
+ */
+struct ow_draft_file;
+
+/**
  * An open file. Any thread may use it, many at once.
  */
 struct ow_file;
@@ -122,6 +133,32 @@ struct ow_dirent {
    * The name, with a zero byte at its end. Any other bytes are possible in it but a slash.
    */
   char name[256];
+};
+
+/**
+ * A range of ow_share. All numbers are bytes and multiples of 4096.
+ */
+struct ow_share_range {
+  /**
+   * The file whose content is taken.
+   */
+  const struct ow_file *source;
+  /**
+   * First byte there.
+   */
+  uint64_t source_offset;
+  /**
+   * The file that changes, open for writing.
+   */
+  const struct ow_file *target;
+  /**
+   * First byte there. The file grows if the range ends beyond its end.
+   */
+  uint64_t target_offset;
+  /**
+   * Length, not 0.
+   */
+  uint64_t length;
 };
 
 #ifdef __cplusplus
@@ -291,6 +328,102 @@ const struct ow_dirent *ow_readdir(struct ow_dir *directory);
  * Closes a directory. NULL is no error. Returns 0.
  */
 int ow_closedir(struct ow_dir *directory);
+
+/**
+ * Makes the targets of `count` ranges read as their sources do, as one step that is durable when the call returns:
+ * after a power cut all of them do, or none. Without a SHARE command of the device a mode that logs content is needed
+ * (EOPNOTSUPP). EINVAL: ranges that are not of whole pages or overlap, a source with holes or beyond its end, a call
+ * that replaces pages and extends a target. EBADF: a file that is not open for it. Returns 0, or -1 with errno.
+ */
+int ow_share(const struct ow_fs *fs,
+             const struct ow_share_range *ranges,
+             size_t count);
+
+/**
+ * Begins an empty draft. Nobody else sees what it changes before ow_draft_commit. Needs a mode that logs content:
+ * EOPNOTSUPP in others. Returns NULL with errno after a failure.
+ */
+struct ow_draft *ow_draft_begin(const struct ow_fs *fs);
+
+/**
+ * Makes all changes of the draft visible and durable, as one step. It is empty then and keeps its files. Returns 0, or
+ * -1 with errno: EEXIST or ENOENT if a name was taken or lost meanwhile, the draft is as it was then.
+ */
+int ow_draft_commit(const struct ow_draft *draft);
+
+/**
+ * Commits `count` drafts of one image as one step. EINVAL: a draft named twice or of another image. Returns 0, or -1
+ * with errno: nothing has changed then.
+ */
+int ow_drafts_commit(const struct ow_fs *fs,
+                     const struct ow_draft *const *drafts,
+                     size_t count);
+
+/**
+ * Drops the changes of the draft since its last commit. It keeps its files. Returns 0, or -1 with errno.
+ */
+int ow_draft_abort(const struct ow_draft *draft);
+
+/**
+ * Ends a draft: what it did not commit is dropped, and its files are free for others. NULL is no error. Returns 0.
+ */
+int ow_draft_end(struct ow_draft *draft);
+
+/**
+ * Gives the draft the right to change a regular file, until its end. EBUSY if another draft has it. Returns NULL with
+ * errno after a failure.
+ */
+struct ow_draft_file *ow_draft_claim(const struct ow_draft *draft,
+                                     const char *path);
+
+/**
+ * Makes a file that gets its name with the commit. Returns NULL with errno after a failure.
+ */
+struct ow_draft_file *ow_draft_create(const struct ow_draft *draft, const char *path, uint32_t mode);
+
+/**
+ * Removes a name of a file with the commit. Returns 0, or -1 with errno.
+ */
+int ow_draft_unlink(const struct ow_draft *draft, const char *path);
+
+/**
+ * Moves a name of a file with the commit, and replaces what has the new one. Returns 0, or -1 with errno.
+ */
+int ow_draft_rename(const struct ow_draft *draft, const char *from, const char *to);
+
+/**
+ * As ow_pread, of the file as the draft has it.
+ */
+ssize_t ow_draft_pread(const struct ow_draft_file *file, void *buffer, size_t count, int64_t offset);
+
+/**
+ * Writes all `count` bytes of `buffer` at `offset` into the draft, or nothing; behind the end if `offset` is -1.
+ * ENOSPC, EFBIG: the commit would not fit. Returns `count`, or -1 with errno.
+ */
+ssize_t ow_draft_pwrite(const struct ow_draft_file *file,
+                        const void *buffer,
+                        size_t count,
+                        int64_t offset);
+
+/**
+ * Truncates the file in the draft to `size` bytes, or extends it with zeros. Returns 0, or -1 with errno.
+ */
+int ow_draft_ftruncate(const struct ow_draft_file *file, int64_t size);
+
+/**
+ * Makes `length` bytes at `offset` read as zeros, in the draft; the size stays. Returns 0, or -1 with errno.
+ */
+int ow_draft_punch(const struct ow_draft_file *file, int64_t offset, int64_t length);
+
+/**
+ * Size of the file as the draft has it. Returns it, or -1 with errno.
+ */
+int64_t ow_draft_size(const struct ow_draft_file *file);
+
+/**
+ * Gives back a file of a draft, which keeps it and its changes. NULL is no error. Returns 0.
+ */
+int ow_draft_file_close(struct ow_draft_file *file);
 
 #ifdef __cplusplus
 }  // extern "C"

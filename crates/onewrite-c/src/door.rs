@@ -1,4 +1,4 @@
-//! Door: the functions that C programs call. The only file with unsafe code: it believes the caller's pointers.
+//! Door: the functions that C programs call. Like `drafts`, it has unsafe code: it believes the caller's pointers.
 //!
 //! What each function demands of its caller, beside what its comment says:
 //! - A string is NULL or ends with a zero byte. A buffer has the length that stands beside it.
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
 use onewrite_fs::{NewNode, RenameManner};
-use onewrite_host::{Volume, make_image};
+use onewrite_host::{SharedRange, Volume, make_image};
 use rustix::io::Errno;
 
 use crate::directory::OpenDirectory;
@@ -34,6 +34,22 @@ pub struct ow_fs {
 
 /// An open file. Any thread may use it, many at once.
 pub struct ow_file(OpenFile);
+
+/// A range of ow_share. All numbers are bytes and multiples of 4096.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ow_share_range {
+    /// The file whose content is taken.
+    pub source: *const ow_file,
+    /// First byte there.
+    pub source_offset: u64,
+    /// The file that changes, open for writing.
+    pub target: *const ow_file,
+    /// First byte there. The file grows if the range ends beyond its end.
+    pub target_offset: u64,
+    /// Length, not 0.
+    pub length: u64,
+}
 
 /// An open directory. One thread at a time may use it.
 pub struct ow_dir(OpenDirectory);
@@ -59,7 +75,7 @@ unsafe fn string<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
 ///
 /// # Safety
 /// As [`string`].
-unsafe fn path<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
+pub unsafe fn path<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
     // SAFETY: as the caller says.
     match unsafe { string(text) }? {
         [] => Err(Failure::new(Errno::NOENT, "an empty path names nothing")),
@@ -67,12 +83,12 @@ unsafe fn path<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
     }
 }
 
-fn null() -> Failure {
+pub fn null() -> Failure {
     Failure::new(Errno::FAULT, "a pointer is NULL")
 }
 
 /// The volume behind a pointer, for a change: EROFS if it is read-only.
-fn changeable(fs: &ow_fs) -> Result<&Volume, Failure> {
+pub fn changeable(fs: &ow_fs) -> Result<&Volume, Failure> {
     match fs.is_read_only {
         true => Err(Failure::new(Errno::ROFS, "the image was opened with `ro`")),
         false => Ok(&fs.volume),
@@ -364,5 +380,37 @@ pub unsafe extern "C" fn ow_closedir(directory: *mut ow_dir) -> c_int {
             drop(unsafe { Box::from_raw(directory) });
         }
         Ok(())
+    })
+}
+
+/// Makes the targets of `count` ranges read as their sources do, as one step that is durable when the call returns:
+/// after a power cut all of them do, or none. Without a SHARE command of the device a mode that logs content is needed
+/// (EOPNOTSUPP). EINVAL: ranges that are not of whole pages or overlap, a source with holes or beyond its end, a call
+/// that replaces pages and extends a target. EBADF: a file that is not open for it. Returns 0, or -1 with errno.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ow_share(fs: *const ow_fs, ranges: *const ow_share_range, count: usize) -> c_int {
+    // SAFETY: a pointer of the caller.
+    let fs = unsafe { fs.as_ref() };
+    status(|| {
+        let volume = changeable(fs.ok_or_else(null)?)?;
+        let ranges: &[ow_share_range] = match (ranges.is_null(), count) {
+            (_, 0) => &[],
+            (true, _) => return Err(null()),
+            // SAFETY: the caller has `count` ranges there.
+            (false, _) => unsafe { std::slice::from_raw_parts(ranges, count) },
+        };
+        let range = |range: &ow_share_range| {
+            // SAFETY: pointers of the caller.
+            let (source, target) = unsafe { (range.source.as_ref(), range.target.as_ref()) };
+            Ok(SharedRange {
+                source: source.ok_or_else(null)?.0.source()?,
+                source_offset: range.source_offset,
+                target: target.ok_or_else(null)?.0.target()?,
+                target_offset: range.target_offset,
+                length: range.length,
+            })
+        };
+        let ranges: Vec<SharedRange<'_>> = ranges.iter().map(range).collect::<Result<_, Failure>>()?;
+        Ok(volume.share(&ranges)?)
     })
 }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Most bytes that one read or write takes, as in Linux: the largest whole page below 2 GiB.
-const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
+pub const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
 
 /// Flags that mean something here, or change nothing.
 const KNOWN: OFlags = OFlags::RWMODE
@@ -95,6 +95,24 @@ impl OpenFile {
         Ok(done)
     }
 
+    /// The file, to take its content.
+    ///
+    /// # Errors
+    /// EBADF if it is not open for reading.
+    pub fn source(&self) -> Result<&File, Failure> {
+        self.check(OFlags::WRONLY, "reading")?;
+        Ok(&self.file)
+    }
+
+    /// The file, to change it.
+    ///
+    /// # Errors
+    /// EBADF if it is not open for writing.
+    pub fn target(&self) -> Result<&File, Failure> {
+        self.check(OFlags::RDONLY, "writing")?;
+        Ok(&self.file)
+    }
+
     /// Truncates the file, or extends it with zeros.
     ///
     /// # Errors
@@ -171,6 +189,6 @@ fn judge(kind: FileKind, flags: OFlags) -> Result<(), Failure> {
     }
 }
 
-fn position(offset: i64) -> Result<u64, Failure> {
+pub fn position(offset: i64) -> Result<u64, Failure> {
     u64::try_from(offset).map_err(|_| Failure::new(Errno::INVAL, format!("{offset} is below 0")))
 }

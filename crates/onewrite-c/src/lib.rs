@@ -1,7 +1,7 @@
 //! The C door: an image in the process of a C program, by calls in the manner of POSIX. `docs/c.md` shows it in use.
 //!
-//! The functions of [`door`] turn C's pointers into Rust's references and call safe code; no other file has unsafe
-//! code. The header `include/onewrite.h` is made from `door.rs` and `types.rs` (`tests/header.rs`).
+//! The functions of [`door`] and [`drafts`] turn C's pointers into Rust's references and call safe code; no other file
+//! has unsafe code. The header `include/onewrite.h` is made from these two and `types.rs` (`tests/header.rs`).
 //!
 //! # Invariants
 //! - No panic crosses the boundary: it becomes EIO.
@@ -9,6 +9,7 @@
 
 mod directory;
 pub mod door;
+pub mod drafts;
 mod failure;
 mod file;
 mod options;

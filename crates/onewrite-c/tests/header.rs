@@ -31,8 +31,9 @@ fn header() -> Vec<u8> {
         ..Config::default()
     };
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (door, types) = (sources.join("door.rs"), sources.join("types.rs"));
-    let bindings = Builder::new().with_config(config).with_src(door).with_src(types).generate().unwrap();
+    let [door, drafts, types] = ["door.rs", "drafts.rs", "types.rs"].map(|name| sources.join(name));
+    let builder = Builder::new().with_config(config).with_src(door).with_src(drafts).with_src(types);
+    let bindings = builder.generate().unwrap();
     let mut text = Vec::new();
     bindings.write(&mut text);
     text

@@ -209,6 +209,69 @@ static void *thread(void *argument) {
     return NULL;
 }
 
+/* Changes of two files and a name: private, then all there; dropped; refused to others. */
+static void drafts(struct ow_fs *fs) {
+    char text[16];
+    struct ow_stat stat;
+    struct ow_draft *draft = ow_draft_begin(fs), *other = ow_draft_begin(fs);
+    CHECK(draft && other);
+    struct ow_file *plain = ow_file_open(fs, "/plain", O_RDWR | O_CREAT, 0644);
+    CHECK(plain && ow_pwrite(plain, "before", 6, 0) == 6);
+    struct ow_draft_file *one = ow_draft_claim(draft, "/plain"), *two = ow_draft_create(draft, "/made", 0600);
+    CHECK(one && two);
+    CHECK(ow_draft_pwrite(one, "after!", 6, 0) == 6 && ow_draft_pwrite(one, "more", 4, -1) == 4);
+    CHECK(ow_draft_pwrite(two, "made", 4, 0) == 4 && ow_draft_size(one) == 10 && ow_draft_punch(one, 0, 2) == 0);
+    CHECK(ow_draft_pread(one, text, sizeof text, 0) == 10 && !memcmp(text, "\0\0ter!more", 10));
+    CHECK(ow_pread(plain, text, sizeof text, 0) == 6 && !memcmp(text, "before", 6));
+    REFUSED(ow_pwrite(plain, "x", 1, 0), EBUSY);
+    REFUSED_POINTER(ow_draft_claim(other, "/plain"), EBUSY);
+    REFUSED(ow_stat(fs, "/made", &stat), ENOENT);
+    REFUSED_POINTER(ow_draft_create(draft, "/made", 0600), EEXIST);
+    REFUSED_POINTER(ow_draft_claim(draft, "/nothing"), ENOENT);
+    REFUSED_POINTER(ow_draft_claim(NULL, "/plain"), EFAULT);
+    REFUSED(ow_draft_pwrite(one, text, 1, -2), EINVAL);
+    CHECK(ow_draft_commit(draft) == 0);
+    CHECK(ow_pread(plain, text, sizeof text, 0) == 10 && !memcmp(text, "\0\0ter!more", 10));
+    CHECK(ow_stat(fs, "/made", &stat) == 0 && stat.size == 4 && (stat.mode & 07777) == 0600);
+
+    CHECK(ow_draft_ftruncate(one, 1) == 0 && ow_draft_unlink(draft, "/made") == 0 && ow_draft_abort(draft) == 0);
+    CHECK(ow_draft_size(one) == 10 && ow_stat(fs, "/made", &stat) == 0);
+    struct ow_draft_file *three = ow_draft_create(other, "/third", 0600);
+    CHECK(three && ow_draft_pwrite(three, "3", 1, 0) == 1 && ow_draft_rename(draft, "/made", "/moved") == 0);
+    const struct ow_draft *both[] = {draft, other}, *twice[] = {draft, draft};
+    REFUSED(ow_drafts_commit(fs, twice, 2), EINVAL);
+    REFUSED(ow_drafts_commit(fs, NULL, 2), EFAULT);
+    CHECK(ow_drafts_commit(fs, both, 2) == 0);
+    CHECK(ow_stat(fs, "/moved", &stat) == 0 && ow_stat(fs, "/third", &stat) == 0);
+    REFUSED(ow_stat(fs, "/made", &stat), ENOENT);
+    CHECK(ow_draft_end(draft) == 0 && ow_draft_end(other) == 0 && ow_draft_end(NULL) == 0);
+    REFUSED(ow_draft_pwrite(one, "x", 1, 0), ENOENT);
+    CHECK(ow_draft_file_close(one) == 0 && ow_draft_file_close(two) == 0 && ow_draft_file_close(three) == 0);
+    CHECK(ow_pwrite(plain, "free", 4, 0) == 4 && ow_file_close(plain) == 0);
+}
+
+/* Pages of one file become those of another. */
+static void share(struct ow_fs *fs) {
+    static char pages[8192], found[8192];
+    memset(pages, 'a', 4096);
+    memset(pages + 4096, 'b', 4096);
+    struct ow_file *area = ow_file_open(fs, "/area", O_RDWR | O_CREAT, 0644);
+    struct ow_file *table = ow_file_open(fs, "/table", O_RDWR | O_CREAT, 0644);
+    struct ow_file *reader = ow_file_open(fs, "/table", O_RDONLY, 0);
+    CHECK(ow_pwrite(area, pages, 8192, 0) == 8192 && ow_pwrite(table, pages, 8192, 0) == 8192);
+    struct ow_share_range ranges[] = {{area, 4096, table, 0, 4096}, {area, 0, table, 4096, 4096}};
+    CHECK(ow_share(fs, ranges, 2) == 0 && ow_share(fs, NULL, 0) == 0);
+    CHECK(ow_pread(table, found, 8192, 0) == 8192 && found[0] == 'b' && found[4096] == 'a');
+    ranges[1].length = 100;
+    REFUSED(ow_share(fs, ranges, 2), EINVAL);
+    ranges[1].length = 4096;
+    ranges[1].target = reader;
+    REFUSED(ow_share(fs, ranges, 2), EBADF);
+    ranges[1].target = NULL;
+    REFUSED(ow_share(fs, ranges, 2), EFAULT);
+    CHECK(ow_file_close(area) == 0 && ow_file_close(table) == 0 && ow_file_close(reader) == 0);
+}
+
 static void threads(struct ow_fs *fs) {
     pthread_t ids[8];
     struct part parts[8];
@@ -229,6 +292,8 @@ static void read_only(const char *image) {
     REFUSED(ow_mkdir(fs, "/new", 0755), EROFS);
     REFUSED(ow_unlink(fs, "/shared"), EROFS);
     REFUSED_POINTER(ow_file_open(fs, "/shared", O_RDWR, 0), EROFS);
+    REFUSED_POINTER(ow_draft_begin(fs), EROFS);
+    REFUSED(ow_share(fs, NULL, 0), EROFS);
     struct ow_file *file = ow_file_open(fs, "/shared", O_RDONLY, 0);
     CHECK(file && ow_close(fs) == 0);
     /* The image went first: the file only says so. */
@@ -245,6 +310,8 @@ static void all(const char *image) {
     CHECK(ow_close(fs) == 0);
     fs = opened(image, "data=data+async,cache=4M,commit=1");
     threads(fs);
+    drafts(fs);
+    share(fs);
     CHECK(ow_close(fs) == 0);
     read_only(image);
 }
