@@ -75,7 +75,7 @@ unsafe fn string<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
 ///
 /// # Safety
 /// As [`string`].
-pub unsafe fn path<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
+pub(crate) unsafe fn path<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
     // SAFETY: as the caller says.
     match unsafe { string(text) }? {
         [] => Err(Failure::new(Errno::NOENT, "an empty path names nothing")),
@@ -83,12 +83,12 @@ pub unsafe fn path<'a>(text: *const c_char) -> Result<&'a [u8], Failure> {
     }
 }
 
-pub fn null() -> Failure {
+pub(crate) fn null() -> Failure {
     Failure::new(Errno::FAULT, "a pointer is NULL")
 }
 
 /// The volume behind a pointer, for a change: EROFS if it is read-only.
-pub fn changeable(fs: &ow_fs) -> Result<&Volume, Failure> {
+pub(crate) fn changeable(fs: &ow_fs) -> Result<&Volume, Failure> {
     match fs.is_read_only {
         true => Err(Failure::new(Errno::ROFS, "the image was opened with `ro`")),
         false => Ok(&fs.volume),
