@@ -58,12 +58,12 @@ impl Volume {
     /// If the journal is aborted before or during the wait.
     pub(super) async fn commit_now(&self) -> FsResult<()> {
         let tid = self.journal().running_tid();
-        if self.journal().is_running_empty() {
-            let before = tid.previous();
-            return self.journal().wait_committed(before).await;
+        if !self.journal().is_running_empty() {
+            self.journal().request_commit(tid);
+            self.journal().wait_committed(tid).await?;
         }
-        self.journal().request_commit(tid);
-        self.journal().wait_committed(tid).await
+        // An open handle may add nothing: then the running transaction stays empty while the one before it commits.
+        self.journal().wait_committed(tid.previous()).await
     }
 
     /// Writes the file's dirty pages, waits for them, and updates the map and the size.
