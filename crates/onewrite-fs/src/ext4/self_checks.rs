@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use onewrite_block::sync::Signal;
 use onewrite_block::{Choices, Executor, MIB, PAGE_SIZE, RamDisk};
 
 use super::balloc::{Bit, set_bits};
@@ -162,4 +163,25 @@ fn a_write_asks_the_map_once() {
         });
         assert_eq!(lookups, [1, 1], "{mode:?}: into a hole, and over its own content");
     }
+}
+
+#[test]
+fn a_commit_that_is_asked_for_waits_for_the_one_under_way_though_the_running_transaction_stays_empty() {
+    on_mount(Mode::Data, async |fs| {
+        let (journal, runtime) = (Rc::clone(fs.volume().journal()), fs.volume().runtime().clone());
+        fs.create(fs.root(), b"file", NewNode::FILE).await.expect("file");
+        let before = journal.running_tid();
+        journal.request_commit(before);
+        while journal.running_tid() == before {
+            let turn = Rc::new(Signal::new(&runtime));
+            let after_others = Rc::clone(&turn);
+            runtime.spawn(async move { after_others.notify_all() });
+            turn.wait().await;
+        }
+        assert!(!journal.is_committed(before), "it is under way");
+        let adds_nothing = journal.start(1).await.expect("room");
+        runtime.spawn(async move { drop(adds_nothing) });
+        fs.volume().commit_now().await.expect("a commit");
+        assert!(journal.is_committed(before));
+    });
 }
