@@ -7,6 +7,7 @@
 //! - No call holds the interpreter's lock while it waits or computes.
 //! - An error is an exception with the text of the command line; `OSError` has the number of Linux.
 
+mod draft;
 mod failure;
 mod file;
 mod lab;
@@ -20,6 +21,8 @@ use pyo3::prelude::*;
 /// The native part of the package `onewrite`; use that instead.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::draft::{Draft, DraftFile};
     #[pymodule_export]
     use crate::file::File;
     #[pymodule_export]

@@ -5,17 +5,21 @@ use std::path::PathBuf;
 use onewrite_block::{Nanos, PAGE_SIZE};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{AttributeChanges, NewNode, RenameManner, Timestamp};
-use onewrite_host::{Volume as HostVolume, VolumeError, make_image};
+use onewrite_host::{SharedRange, Volume as HostVolume, VolumeError, make_image};
 use onewrite_lab::size;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::draft::Draft;
 use crate::failure::{of_image, of_value, of_volume};
 use crate::file::File;
 use crate::metadata::Metadata;
 
 /// A name of a directory, and what it names.
 type Entry = (Py<PyBytes>, Metadata);
+
+/// A range to share: source, byte there, target, byte there, length.
+type Range = (Py<File>, u64, Py<File>, u64, u64);
 
 /// Makes an image of `size` ("64MiB") at `path` with an empty ext4 in it. Refuses a path that is taken.
 #[pyfunction]
@@ -137,6 +141,27 @@ impl Volume {
         let space = call(py, || self.0.space())?;
         let bytes = |blocks: u64| blocks * PAGE_SIZE as u64;
         Ok((bytes(space.blocks), bytes(space.blocks_free), space.inodes, space.inodes_free))
+    }
+
+    /// Begins a draft.
+    fn atomic(&self, py: Python<'_>) -> PyResult<Draft> {
+        Draft::begin(py, &self.0)
+    }
+
+    /// Makes the target of every range (source, byte there, target, byte there, length) read as its source does, as one
+    /// durable step.
+    fn share(&self, py: Python<'_>, ranges: Vec<Range>) -> PyResult<()> {
+        let ranges: Vec<_> = ranges
+            .iter()
+            .map(|(source, source_offset, target, target_offset, length)| SharedRange {
+                source: &source.get().0,
+                source_offset: *source_offset,
+                target: &target.get().0,
+                target_offset: *target_offset,
+                length: *length,
+            })
+            .collect();
+        call(py, || self.0.share(&ranges))
     }
 
     /// Makes everything durable.

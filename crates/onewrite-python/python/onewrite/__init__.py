@@ -7,7 +7,8 @@
 >>> onewrite.compare("varmail", modes=["ordered", "data+async"], runtime="1s")
 """
 
+from onewrite.draft import Draft, DraftFile
 from onewrite.filesystem import Fs, mkfs
 from onewrite.lab import cache, compare, crash, run
 
-__all__ = ["Fs", "cache", "compare", "crash", "mkfs", "run"]
+__all__ = ["Draft", "DraftFile", "Fs", "cache", "compare", "crash", "mkfs", "run"]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fsspec.spec import AbstractFileSystem
 
 from onewrite import _images, _native
+from onewrite.draft import Draft
 from onewrite.file import Pending, RawFile, Reader, Updater, Writer
 
 if TYPE_CHECKING:
@@ -243,6 +244,28 @@ class Fs(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         with self.open(path1, "rb") as source, self.open(path2, "wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)
+
+    # Several files as one step
+
+    def atomic(self) -> Draft:
+        """A draft: changes of several files and names that become visible and durable together, or never.
+
+        with fs.atomic() as draft: draft.open("/a").write(b"…"); draft.mv("/b", "/c")
+
+        Needs a mode that logs content ("data+async"): OSError with EOPNOTSUPP in others.
+        """
+        return Draft(self._volume.atomic())
+
+    def share(self, ranges: list[tuple[str, int, str, int, int]]) -> None:
+        """Makes the target of every range read as its source does, as one step that is durable when the call returns.
+
+        A range is source, byte there, target, byte there, length; all numbers are multiples of 4096. A device with SHARE
+        writes nothing for it; else a mode that logs content logs it once more, and others refuse (EOPNOTSUPP).
+        """
+        volume = self._volume
+        paths = {path for source, _, target, _, _ in ranges for path in (source, target)}
+        files = {path: volume.open_file(os.fsencode(self._strip_protocol(path))) for path in paths}
+        volume.share([(files[source], at, files[target], to, length) for source, at, target, to, length in ranges])
 
     # Names
 
