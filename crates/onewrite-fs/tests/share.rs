@@ -332,6 +332,45 @@ fn impossible_calls_are_refused_and_change_nothing() {
     });
 }
 
+/// Free blocks once nothing waits for a commit.
+async fn free(fs: &Ext4) -> FsResult<u64> {
+    fs.sync().await?;
+    fs.sync().await?;
+    Ok(fs.space().await?.blocks_free)
+}
+
+#[test]
+fn a_call_that_is_refused_keeps_no_block() {
+    for mode in modes() {
+        on("refused", mode, disk(), |fs, _| async move {
+            let source = file(&fs, b"source", &vec![7; 200 * 4096]).await?;
+            let mut ranges = Vec::new();
+            for number in 0..64 {
+                let target = fs.create(fs.root(), format!("{number}").as_bytes(), NewNode::FILE).await?;
+                ranges.push(range((source, number), (target, 0), 1));
+            }
+            let before = free(&fs).await?;
+            let error = fs.share(&ranges).await.expect_err("more maps than a transaction takes");
+            assert_eq!(error.errno(), 27, "{error}");
+            assert_eq!(free(&fs).await?, before);
+            for part in ranges.chunks(8) {
+                fs.share(part).await?;
+            }
+            let target = file(&fs, b"target", b"").await?;
+            let spare = free(&fs).await? - 80;
+            let ballast = file(&fs, b"ballast", b"").await?;
+            fs.allocate(ballast, 0, spare * PAGE, Allocation::Extend).await?;
+            let before = free(&fs).await?;
+            let error = fs.share(&[range((source, 0), (target, 3), 200)]).await.expect_err("a full disk");
+            assert!(matches!(error, FsError::NoSpace { .. }), "{error}");
+            assert_eq!(free(&fs).await?, before);
+            assert_eq!((fs.attributes(target).await?.size, fs.attributes(target).await?.sectors), (0, 0));
+            fs.unlink(fs.root(), b"ballast").await?;
+            fs.share(&[range((source, 0), (target, 3), 200)]).await
+        });
+    }
+}
+
 #[test]
 fn random_shares_are_as_the_model_says() {
     for seed in seeds(1, 4) {

@@ -35,6 +35,7 @@ use crate::api::{FsError, FsResult, Manner, Position};
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::block::BlockNo;
 use crate::content::Content;
+use crate::journal::Handle;
 use crate::pages::{Access, PAGE_BYTES};
 use crate::share::{ShareBy, SharePages, ShareRange, Sharing, check_ranges};
 
@@ -153,6 +154,40 @@ impl Contents<'_> {
 
     /// The caller holds all locks.
     async fn share_locked(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
+        self.prepare_files(nodes, ranges).await?;
+        let mut sources = Vec::new();
+        for range in ranges {
+            sources.extend(self.source_blocks(&nodes[&InodeNo::from_ino(range.source)], range).await?);
+        }
+        let kind = self.targets(nodes, ranges).await?;
+        match kind {
+            Targets::Written => self.commit_maps(nodes, ranges).await?,
+            Targets::WithHoles => self.fill_holes(nodes, ranges).await?,
+            Targets::New => {
+                let runs = target_runs(nodes, ranges);
+                self.check_credits(&runs)?;
+                let mut holes = Vec::new();
+                for (node, pages) in &runs {
+                    let survey = self.extents().survey(node, pages.clone()).await?;
+                    holes.extend(survey.holes().map(|pages| (Rc::clone(node), pages)));
+                }
+                let shared = match self.allocate_targets(&runs).await {
+                    Ok(()) => self.share_blocks(nodes, ranges, &sources).await,
+                    refused => refused,
+                };
+                if shared.is_err() {
+                    self.free_again(&holes).await?;
+                }
+                shared?;
+                return self.note_written(&runs, ranges, nodes).await;
+            }
+        }
+        self.share_blocks(nodes, ranges, &sources).await?;
+        self.note_times(nodes, ranges).await
+    }
+
+    /// Checks the files, and brings their content to its blocks.
+    async fn prepare_files(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
         for node in nodes.values() {
             node.expect_undeleted()?;
         }
@@ -167,27 +202,22 @@ impl Contents<'_> {
                 self.zero_tail(&mut handle, node, node.size()).await?;
             }
         }
-        self.write_out(nodes).await?;
-        let mut sources = Vec::new();
-        for range in ranges {
-            sources.extend(self.source_blocks(&nodes[&InodeNo::from_ino(range.source)], range).await?);
-        }
-        let kind = self.targets(nodes, ranges).await?;
-        match kind {
-            Targets::Written => self.commit_maps(nodes, ranges).await?,
-            Targets::New => self.allocate_targets(nodes, ranges).await?,
-            Targets::WithHoles => self.fill_holes(nodes, ranges).await?,
-        }
+        self.write_out(nodes).await
+    }
+
+    /// Makes the blocks of the targets read as `sources` do.
+    async fn share_blocks(&self, nodes: &Nodes, ranges: &[ShareRange], sources: &[BlockNo]) -> FsResult<()> {
         let mut targets = Vec::new();
         for range in ranges {
             targets.extend(self.blocks(&nodes[&InodeNo::from_ino(range.target)], range.target_pages()).await?);
         }
-        self.journal().bring_home_for_good(&targets, &sources).await?;
-        self.remap(&sources, &targets).await?;
+        self.journal().bring_home_for_good(&targets, sources).await?;
+        let remapped = self.remap(sources, &targets).await;
+        // A device that fails may have remapped all the same.
         for range in ranges {
             self.pages().discard(nodes[&InodeNo::from_ino(range.target)].file_number(), range.target_pages());
         }
-        self.note_shared(nodes, ranges, kind).await
+        remapped
     }
 
     /// Brings the content of the files to their blocks, or into the log.
@@ -257,20 +287,37 @@ impl Contents<'_> {
         }
     }
 
+    /// # Errors
+    /// [`FsError::TooManyPages`] if one transaction cannot say of all runs that they are written.
+    fn check_credits(&self, runs: &[TargetRun]) -> FsResult<()> {
+        let (credits, blocks_max) = (credits(runs), self.journal().transaction_blocks_max());
+        let pages: u64 = runs.iter().map(|(_, pages)| pages.end - pages.start).sum();
+        match credits > blocks_max {
+            true => Err(FsError::TooManyPages { pages, pages_max: pages * blocks_max as u64 / credits as u64 }),
+            false => Ok(()),
+        }
+    }
+
     /// Gives all target pages blocks, which read as zeros.
-    async fn allocate_targets(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
-        for range in ranges {
-            let node = &nodes[&InodeNo::from_ino(range.target)];
-            let pages = range.target_pages();
+    async fn allocate_targets(&self, runs: &[TargetRun]) -> FsResult<()> {
+        for (node, pages) in runs {
             let mut handle = self.journal().start(map_credits((pages.end - pages.start) as usize) + 1).await?;
             let map = node.map_lock().write().await;
-            let survey = self.extents().survey(node, pages).await?;
+            let survey = self.extents().survey(node, pages.clone()).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
             self.load_inode_block(node.number()).await?;
             self.save(&mut handle, node);
             node.note_data_change(handle.tid());
             allocated.outcome?;
+        }
+        Ok(())
+    }
+
+    /// Frees the blocks that [`Contents::allocate_targets`] gave to `holes`.
+    async fn free_again(&self, holes: &[TargetRun]) -> FsResult<()> {
+        for (node, pages) in holes {
+            self.free_blocks_of(node, pages.clone()).await?;
         }
         Ok(())
     }
@@ -300,30 +347,73 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Says in the maps, the sizes and the times of the targets what has happened.
-    async fn note_shared(&self, nodes: &Nodes, ranges: &[ShareRange], kind: Targets) -> FsResult<()> {
-        let is_new = kind == Targets::New;
-        let credits = |range: &ShareRange| map_credits((range.length / PAGE_BYTES) as usize) + 2;
-        let map_credits: usize = if is_new { ranges.iter().map(credits).sum() } else { 0 };
-        let mut handle = self.journal().start(map_credits + ranges.len()).await?;
+    /// Says in the maps, the sizes and the times of new targets what has happened, in one transaction.
+    async fn note_written(&self, runs: &[TargetRun], ranges: &[ShareRange], nodes: &Nodes) -> FsResult<()> {
+        let mut handle = self.journal().start(credits(runs)).await?;
+        let outcome = self.note_in(&mut handle, runs, ranges, nodes).await;
+        // A part of the changes must never become durable.
+        outcome.inspect_err(|error| self.journal().abort(error))
+    }
+
+    async fn note_in(
+        &self,
+        handle: &mut Handle,
+        runs: &[TargetRun],
+        ranges: &[ShareRange],
+        nodes: &Nodes,
+    ) -> FsResult<()> {
+        for (node, pages) in runs {
+            let _map = node.map_lock().write().await;
+            self.extents().mark_written(handle, node, pages.clone()).await?;
+        }
         for range in ranges {
             let node = &nodes[&InodeNo::from_ino(range.target)];
-            if is_new {
-                let _map = node.map_lock().write().await;
-                self.extents().mark_written(&mut handle, node, range.target_pages()).await?;
-            }
-            self.load_inode_block(node.number()).await?;
             if range.target_end() > node.size() {
                 node.set_size(range.target_end());
             }
+        }
+        for (node, _) in runs {
+            self.load_inode_block(node.number()).await?;
             node.stamp_modified(self.timestamp());
-            self.save(&mut handle, node);
-            if is_new {
-                node.note_data_change(handle.tid());
-            }
+            self.save(handle, node);
+            node.note_data_change(handle.tid());
         }
         Ok(())
     }
+
+    /// Stamps the targets as modified.
+    async fn note_times(&self, nodes: &Nodes, ranges: &[ShareRange]) -> FsResult<()> {
+        let mut handle = self.journal().start(nodes.len()).await?;
+        for range in ranges {
+            let node = &nodes[&InodeNo::from_ino(range.target)];
+            self.load_inode_block(node.number()).await?;
+            node.stamp_modified(self.timestamp());
+            self.save(&mut handle, node);
+        }
+        Ok(())
+    }
+}
+
+/// Target pages that follow each other, and their file.
+type TargetRun = (Rc<Node>, Range<u64>);
+
+/// The targets, with ranges that follow each other as one.
+fn target_runs(nodes: &Nodes, ranges: &[ShareRange]) -> Vec<TargetRun> {
+    let mut targets: Vec<_> = ranges.iter().map(|range| (range.target, range.target_pages())).collect();
+    targets.sort_by_key(|(ino, pages)| (ino.0, pages.start));
+    let mut runs: Vec<TargetRun> = Vec::new();
+    for (ino, pages) in targets {
+        match runs.last_mut() {
+            Some((node, run)) if node.ino() == ino && run.end == pages.start => run.end = pages.end,
+            _ => runs.push((Rc::clone(&nodes[&InodeNo::from_ino(ino)]), pages)),
+        }
+    }
+    runs
+}
+
+/// Blocks that [`Contents::note_written`] may change.
+fn credits(runs: &[TargetRun]) -> usize {
+    runs.iter().map(|(_, pages)| map_credits((pages.end - pages.start) as usize) + 1).sum()
 }
 
 async fn lock_all(nodes: &Nodes) -> Vec<RwGuard<'_>> {

@@ -164,6 +164,21 @@ impl Contents<'_> {
         Ok(())
     }
 
+    /// Frees the blocks of `pages`, extent by extent; leaves size and times. The caller holds the node's lock
+    /// exclusively, and has neither dirty pages nor pages being written there.
+    pub(super) async fn free_blocks_of(&self, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
+        loop {
+            let mut handle = self.journal().start(FREE_CREDITS + MAP_CREDITS + 1).await?;
+            let _map = node.map_lock().write().await;
+            let Some(taken) = self.extents().take_extent(&mut handle, node, pages.clone()).await? else {
+                return Ok(());
+            };
+            self.pages().discard(node.file_number(), taken.logical.into()..taken.logical_end());
+            self.free_taken(&mut handle, node, taken.blocks()).await?;
+            node.note_data_change(handle.tid());
+        }
+    }
+
     /// See `FileSystem::allocate`. The caller holds the node's lock exclusively.
     pub(super) async fn allocate_file(
         &self,

@@ -34,7 +34,8 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
 
 /// The kernel features that the mount requests, if the kernel has them.
-const CAPABILITIES: [InitFlags; 9] = [
+const CAPABILITIES: [InitFlags; 10] = [
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fuser::Errno;
 use onewrite_block::PAGE_SIZE;
-use onewrite_fs::{Allocation, Content, Ino, Manner, Position, SeekTarget};
+use onewrite_fs::{Allocation, AttributeChanges, Content, Ino, Manner, Position, SeekTarget};
 
 use super::convert::Answer;
 use super::handles::{Caching, Manners, Open, Opened};
@@ -18,6 +18,10 @@ const APPEND: i32 = 0o2_000;
 const ACCESS_MODE: i32 = 0o3;
 const READ_ONLY: i32 = 0;
 const WRITE_ONLY: i32 = 1;
+/// `O_TRUNC` of open(2).
+const TRUNCATE: i32 = 0o1_000;
+/// The kernel's flag of an `open` by execve(2), which needs no right to read.
+const EXECUTE: i32 = 0o40;
 /// Modes of fallocate(2).
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
@@ -38,12 +42,34 @@ const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
 impl<F: Mountable> Server<F> {
     pub(super) async fn open(&self, ino: Ino, flags: i32, uid: u32) -> Answer<Opened> {
         let access = flags & ACCESS_MODE;
-        let (can_read, can_write) = (access != WRITE_ONLY, access != READ_ONLY);
+        let can_read = access != WRITE_ONLY && flags & EXECUTE == 0;
+        let can_write = access != READ_ONLY;
         let is_marked = can_write && self.is_marked(ino).await?;
         self.fs.open(ino).await?;
         self.known.opened(ino);
         let caching = if self.known.is_atomic(ino) { Caching::Direct } else { Caching::Cached };
-        Ok(self.handles.open(ino, Manners { caching, can_read, can_write, uid, is_marked }))
+        let opened = self.handles.open(ino, Manners { caching, can_read, can_write, uid, is_marked });
+        if flags & TRUNCATE != 0
+            && let Err(refusal) = self.truncate_opened(Open { ino, handle: opened.handle }, uid).await
+        {
+            self.release(Open { ino, handle: opened.handle }).await?;
+            return Err(refusal);
+        }
+        Ok(opened)
+    }
+
+    /// `O_TRUNC`: empties a file that was just opened, of a marked file in a draft.
+    async fn truncate_opened(&self, open: Open, uid: u32) -> Answer<()> {
+        let writer = if uid == 0 { Writer::KeepsSetId } else { Writer::DropsSetId };
+        self.drop_privileges(open.ino, writer).await?;
+        match self.draft_to_change(open).await? {
+            Some(draft) => self.fs.draft_set_size(draft, open.ino, 0).await?,
+            None => {
+                let changes = AttributeChanges { size: Some(0), ..AttributeChanges::default() };
+                self.fs.set_attributes(open.ino, changes).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Closes a file. Its draft, if it owns one, is aborted; returns whether it did.

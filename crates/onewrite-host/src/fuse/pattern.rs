@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
-/// A pattern of names: `*`, `?`, `[abc]`.
+/// A pattern of names: `*`, `?`, `[abc]`. Bytes that are no UTF-8 are any letter.
 #[derive(Clone, Debug)]
 pub struct NamePattern(glob::Pattern);
 
 impl NamePattern {
     pub(super) fn fits(&self, name: &[u8]) -> bool {
-        std::str::from_utf8(name).is_ok_and(|name| self.0.matches(name))
+        self.0.matches(&String::from_utf8_lossy(name))
     }
 }
 

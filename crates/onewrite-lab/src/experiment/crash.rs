@@ -18,7 +18,7 @@ use crate::workload::filebench::Personality;
 use crate::workload::postmark;
 
 /// Names of workloads that begin like this are the explorer's own.
-const OWN: [&str; 5] = ["ace:", "random:", "random-all:", "atomic:", "script:"];
+const OWN: [&str; 6] = ["ace:", "random:", "random-all:", "atomic:", "shares:", "script:"];
 
 /// The fields are the options of `onewrite crash`.
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ impl CrashExperiment {
             None => {
                 return refused(format!(
                     "{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
-                     atomic:OPERATIONS, script:ACTIONS, {}",
+                     atomic:OPERATIONS, shares:OPERATIONS, script:ACTIONS, {}",
                     known()
                 ));
             }

@@ -71,6 +71,29 @@ with open('fits', 'r+b', buffering=0) as marked:
 equal(content('fits'), b'not atomic')
 ",
     );
+    run(
+        &place,
+        "
+import shutil
+with open('source', 'wb') as plain:
+    plain.write(b'copied')
+shutil.copyfile('source', 'fits')
+equal(content('fits'), b'not atomic')
+holder = os.open('fits', os.O_WRONLY | os.O_TRUNC)
+equal(content('fits'), b'not atomic')
+equal(refusal(os.open, 'fits', os.O_RDWR | os.O_TRUNC), 'EBUSY')
+os.write(holder, b'new')
+os.fsync(holder)
+os.close(holder)
+equal(content('fits'), b'new')
+with open(b'f\\xff', 'wb') as odd:
+    odd.write(b'dropped')
+equal(content(b'f\\xff'), b'')
+with open('source', 'wb') as plain:
+    pass
+equal(content('source'), b'')
+",
+    );
     place.unmount();
 }
 

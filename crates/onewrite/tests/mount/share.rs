@@ -10,7 +10,7 @@ use crate::support::{Mounted, text};
 
 /// The ioctl, for the scripts below; `range` is (source, byte there, byte in the target, length).
 const CALL: &str = "
-import errno, fcntl, os, struct, sys
+import errno, fcntl, os, shutil, struct, subprocess, sys
 
 def share(target, *ranges):
     words = [len(ranges)]
@@ -100,13 +100,21 @@ try:
     raise SystemExit('a count without ranges')
 except OSError as error:
     assert error.errno == errno.EINVAL
-os.chmod('.', 0o777), os.chmod('area', 0o600)
+shutil.copy(shutil.which('sleep'), 'secret')
+secret = os.open('secret', os.O_RDONLY)
+os.chmod('.', 0o777), os.chmod('area', 0o600), os.chmod('secret', 0o711)
 child = os.fork()
 if child == 0:
     os.setuid(65534)
     own = file('own', b'x' * 8192)
     # The descriptor of root is inherited; its right to read is not another user's.
-    os._exit(0 if refusal(own, (area, 0, 0, 4096)) == 'EPERM' else 1)
+    if refusal(own, (area, 0, 0, 4096)) != 'EPERM':
+        os._exit(1)
+    # Whom execve lets run a program, he may not read it.
+    program = subprocess.Popen(['./secret', '30'])
+    refused = refusal(own, (secret, 0, 0, 4096))
+    program.kill()
+    os._exit(0 if refused == 'EPERM' else 2)
 assert os.waitpid(child, 0)[1] == 0
 assert os.pread(table, 99999, 0) == b'o' * 8192
 ",
