@@ -53,7 +53,7 @@ results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## crash-deep: twice 126,000 distinct crash states in each mode (MODES=...), a tenth inside devices, where padding all; 20,000 of every operation, and of drafts (hours)
+## crash-deep: twice 126,000 distinct crash states in each mode (MODES=...), a tenth inside devices, where padding all; 20,000 of every operation, of drafts and of shared pages (hours)
 crash-deep: deps
 	$(CARGO) build --release --package onewrite
 	scripts/crash-deep.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" $(OUT)/crash-deep $(MODES)

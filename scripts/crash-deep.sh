@@ -1,6 +1,6 @@
 #!/bin/sh
 # Deep crash runs: twice 126,000 distinct states in each mode, a seed for each run, so many runs at a time as there are cores (JOBS); and 20,000
-# states of workloads of every operation in each mode, and of drafts of atomic files in each mode that logs content.
+# states of workloads of every operation in each mode, of shared pages in each mode, and of drafts of atomic files in each mode that logs content.
 # Usage: crash-deep.sh ONEWRITE DIRECTORY [MODE...]   What each run said is left in DIRECTORY/MODE-DEVICE-SEED.txt.
 set -eu
 binary=$1 directory=$2
@@ -59,3 +59,4 @@ while read -r mode device seed; do
     [ $status = 2 ] || echo "$mode $device $seed"
 done < "$directory/runs" > "$directory/atomic"
 explore atomic:80 20000 -atomic < "$directory/atomic"
+explore shares:80 20000 -shares < "$directory/runs"
