@@ -47,11 +47,13 @@ impl RandomShape {
     /// actions.
     pub(crate) fn of((operations, actions): (Operations, usize), syncs_of_a_log: u64, round: u64) -> RandomShape {
         let tasks = if actions < 40 { 2 } else { 4 };
+        // The judge tries all combinations of so many calls that share, and only some of more.
+        let tasks_max = if operations == Operations::Shares { 6 } else { 16 };
         let plain = RandomShape { operations, actions, tasks, files: 6, syncs_of_a_log: 0, is_large: false };
         match round % 4 {
             0 => plain,
             1 => RandomShape { syncs_of_a_log, ..plain },
-            2 => RandomShape { tasks: (actions / 5).clamp(2, 16), files: 3, ..plain },
+            2 => RandomShape { tasks: (actions / 5).clamp(2, tasks_max), files: 3, ..plain },
             _ => RandomShape { syncs_of_a_log, is_large: true, ..plain },
         }
     }
