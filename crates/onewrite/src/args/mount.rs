@@ -40,8 +40,8 @@ const OPTIONS: &str = "\
   cache=SIZE       page cache of the file system [64MiB]
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
   commit=SECONDS   age at which a transaction commits by itself [5]
-  atomic=GLOB      files whose name fits (*.db) are atomic: fsync commits their
-                   changes, the last close drops what it did not commit
+  atomic=GLOB      files whose name fits (*.db) are atomic: fsync commits
+                   their changes, the last close drops what it left
   nodelalloc       allocate blocks when files are written to
   allow_other      let other users in, as permissions say
   dev, suid        let device nodes and set-user-ID programs work (root only)
