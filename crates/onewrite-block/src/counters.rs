@@ -50,9 +50,9 @@ impl Counters {
     pub fn count(&mut self, request: &Request) {
         match &request.operation {
             Operation::Read { count, .. } => self.host_read_bytes += u64::from(*count) * PAGE_SIZE as u64,
-            Operation::Write { pages, fua, .. } => {
+            Operation::Write { pages, durable, .. } => {
                 self.host_write_bytes_by_cause[request.cause as usize] += (pages.len() * PAGE_SIZE) as u64;
-                self.fua_writes += u64::from(*fua);
+                self.fua_writes += u64::from(durable.is_fua());
             }
             Operation::Flush => self.flushes += 1,
             Operation::Trim { count, .. } => {

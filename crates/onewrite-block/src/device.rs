@@ -121,8 +121,8 @@ impl Geometry {
     pub fn admit(&self, request: &Request) -> Result<(), DeviceError> {
         match &request.operation {
             Operation::Read { start, count } => self.admit_transfer("read", *start, u64::from(*count)),
-            Operation::Write { start, pages, fua } => {
-                if *fua && !self.fua {
+            Operation::Write { start, pages, durable } => {
+                if durable.is_fua() && !self.fua {
                     return Err(DeviceError::Unsupported { device: self.name.clone(), operation: "FUA" });
                 }
                 self.admit_transfer("write", *start, pages.len() as u64)

@@ -27,7 +27,7 @@ pub use device::{
 };
 pub use page::{Page, PageBytes, Pattern};
 pub use ram::{Image, RamDisk};
-pub use request::{Cause, Operation, Remap, Request, Stream, Token};
+pub use request::{Cause, Durable, Operation, Remap, Request, Stream, Token};
 pub use runtime::{
     Bell, DevicePort, Executor, Halt, HostError, HostProfile, InFlight, Inbox, InboxSender, JobCost, Runtime, Started,
     TaskId, Time,

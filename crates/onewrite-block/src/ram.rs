@@ -185,9 +185,9 @@ impl RamDisk {
             Operation::Read { start, count } => {
                 return Ok((0..u64::from(count)).map(|index| self.current.page(start.offset(index)).clone()).collect());
             }
-            Operation::Write { start, pages, fua } => {
+            Operation::Write { start, pages, durable } => {
                 (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| {
-                    self.write(lpn, page, if fua { Written::Durable } else { Written::Volatile })
+                    self.write(lpn, page, if durable.is_fua() { Written::Durable } else { Written::Volatile })
                 });
             }
             Operation::Flush => self.flush(),

@@ -73,6 +73,22 @@ pub struct Remap {
     pub source: Lpn,
 }
 
+/// When a write is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durable {
+    /// With the next FLUSH that is submitted after its completion.
+    AfterFlush,
+    /// When it completes: force unit access. Refused if the device has no FUA.
+    OnCompletion,
+}
+
+impl Durable {
+    /// Whether force unit access is asked for.
+    pub const fn is_fua(self) -> bool {
+        matches!(self, Durable::OnCompletion)
+    }
+}
+
 /// What a device is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -83,15 +99,15 @@ pub enum Operation {
         /// Number of pages, at least one and at most [`Geometry::transfer_pages_max`](crate::Geometry).
         count: u32,
     },
-    /// Replaces the pages from `start` on. Durable after a FLUSH submitted after its completion; with `fua`, durable on
-    /// completion.
+    /// Replaces the pages from `start` on. Durable after a FLUSH submitted after its completion; durable on completion if `durable`
+    /// says so.
     Write {
         /// First page.
         start: Lpn,
         /// New content, at least one page and at most [`Geometry::transfer_pages_max`](crate::Geometry).
         pages: Vec<Page>,
-        /// Force unit access: content and mapping are durable on completion. Refused if the device has no FUA.
-        fua: bool,
+        /// When content and mapping are durable.
+        durable: Durable,
     },
     /// Makes every write, trim and share that completed before its submission durable; nothing else.
     Flush,
@@ -155,12 +171,12 @@ impl Request {
 
     /// Writes `pages` from `start` on, without FUA.
     pub const fn write(start: Lpn, pages: Vec<Page>, cause: Cause) -> Request {
-        Request::new(Operation::Write { start, pages, fua: false }, cause)
+        Request::new(Operation::Write { start, pages, durable: Durable::AfterFlush }, cause)
     }
 
     /// Writes `pages` from `start` on with FUA.
     pub const fn write_fua(start: Lpn, pages: Vec<Page>, cause: Cause) -> Request {
-        Request::new(Operation::Write { start, pages, fua: true }, cause)
+        Request::new(Operation::Write { start, pages, durable: Durable::OnCompletion }, cause)
     }
 
     /// A FLUSH.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use onewrite_block::Choices;
-use onewrite_cache::{CacheShape, PageRequest, PolicyKind};
+use onewrite_cache::{Access, CacheShape, PageRequest, PolicyKind};
 
 const REQUESTS: usize = 10_000_000;
 const PAGES: usize = 1_000_000;
@@ -63,7 +63,7 @@ fn write_trace(path: &Path, requests: usize) -> std::io::Result<()> {
         let at = choices.fraction() * sum;
         let page = page_of_rank[cumulative.partition_point(|below| *below < at).min(PAGES - 1)];
         file.write_all(&time.to_le_bytes())?;
-        // The format stores no writes. `is_write` decides by the number of the request.
+        // The format stores no writes. `access` decides by the number of the request.
         file.write_all(&(page + 1).to_le_bytes())?;
         file.write_all(&1_u32.to_le_bytes())?;
         file.write_all(&(-1_i64).to_le_bytes())?;
@@ -72,8 +72,9 @@ fn write_trace(path: &Path, requests: usize) -> std::io::Result<()> {
 }
 
 /// A fixed, scattered 30% of requests.
-fn is_write(number: u64) -> bool {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 100 < WRITE_PERCENT
+fn access(number: u64) -> Access {
+    let is_write = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 100 < WRITE_PERCENT;
+    if is_write { Access::Write } else { Access::Read }
 }
 
 /// Reads the trace in chunks.
@@ -88,7 +89,7 @@ fn for_each_chunk(path: &Path, mut take: impl FnMut(&[PageRequest])) {
         let records = bytes[..count * RECORD].chunks_exact(RECORD).enumerate();
         chunk.extend(records.map(|(index, record)| {
             let page = u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"));
-            PageRequest::new(page, is_write((start + index) as u64))
+            PageRequest::new(page, access((start + index) as u64))
         }));
         take(&chunk);
     }

@@ -25,4 +25,4 @@ pub use policy::{
     Arc, Belady, Bplru, CacheShape, Cflru, Clock, Counting, Fab, Future, FutureBuilder, LbClock, Linux2q, Lru, LruWsr,
     PageNo, Policy, PolicyKind, S3Fifo, Sieve, Slot, SpClock, TsClock,
 };
-pub use simulate::{Counts, PageRequest, Replay, Simulation, Utilization};
+pub use simulate::{Access, Counts, PageRequest, Replay, Simulation, Utilization};

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::layer::RecordedEvent;
-use onewrite_block::{Cause, Geometry, Image, Lpn, Operation, PAGE_SIZE, Page, PowerLoss, Request, Token};
+use onewrite_block::{Cause, Durable, Geometry, Image, Lpn, Operation, PAGE_SIZE, Page, PowerLoss, Request, Token};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::hash::{page_hash, term};
@@ -63,14 +63,6 @@ enum Progress {
     Completed,
     /// Part of it may have happened; nothing makes it durable.
     Failed,
-}
-
-/// When the pages of a request are certain to survive.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Durable {
-    /// FUA and SHARE.
-    OnCompletion,
-    AfterFlush,
 }
 
 /// Pages that survive together or not at all.
@@ -162,11 +154,10 @@ impl<'a> Walker<'a> {
     fn submit(&mut self, token: Token, request: &Request) {
         match &request.operation {
             Operation::Read { .. } => (),
-            Operation::Write { start, pages, fua } => {
+            Operation::Write { start, pages, durable } => {
                 self.note_log(request.cause, start.0);
                 let pages: Vec<_> = (start.0..).map(Lpn).zip(pages.iter().cloned()).collect();
-                let durable = if *fua { Durable::OnCompletion } else { Durable::AfterFlush };
-                self.join(token, request.cause, &pages, durable);
+                self.join(token, request.cause, &pages, *durable);
             }
             Operation::Trim { start, count } => {
                 let pages: Vec<_> = (start.0..start.0 + count).map(|lpn| (Lpn(lpn), Page::ZEROS)).collect();

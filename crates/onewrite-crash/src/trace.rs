@@ -26,8 +26,8 @@ fn line(number: usize, event: &RecordedEvent, history: &History) -> String {
     let what = match event {
         RecordedEvent::Submitted(token, request) => {
             let place = match &request.operation {
-                Operation::Write { start, pages, fua } => {
-                    format!(" {start} + {}{}", pages.len(), if *fua { " FUA" } else { "" })
+                Operation::Write { start, pages, durable } => {
+                    format!(" {start} + {}{}", pages.len(), if durable.is_fua() { " FUA" } else { "" })
                 }
                 Operation::Trim { start, count } => format!(" {start} + {count}"),
                 Operation::Share(pairs) => format!(" {} pairs", pairs.len()),

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::layer::RecordedEvent;
-use onewrite_block::{Cause, Image, Lpn, Operation, PAGE_SIZE, Page, Request, Token};
+use onewrite_block::{Cause, Durable, Image, Lpn, Operation, PAGE_SIZE, Page, Request, Token};
 
 use crate::error::CrashError;
 
@@ -80,8 +80,8 @@ impl Writer {
 
     fn request(&mut self, request: &Request) {
         match &request.operation {
-            Operation::Write { start, pages, fua } => {
-                self.entry(Sectors::of_pages(*start, pages.len() as u64), if *fua { FUA } else { 0 }, b"");
+            Operation::Write { start, pages, durable } => {
+                self.entry(Sectors::of_pages(*start, pages.len() as u64), if durable.is_fua() { FUA } else { 0 }, b"");
                 pages.iter().for_each(|page| self.bytes.extend_from_slice(&page.bytes()[..]));
             }
             Operation::Trim { start, count } => self.entry(Sectors::of_pages(*start, *count), DISCARD, b""),
@@ -129,7 +129,7 @@ pub(crate) fn written(events: &[RecordedEvent]) -> Vec<u8> {
 fn complete(writer: &mut Writer, waiting: &mut Vec<Waiting<'_>>, token: Token) {
     let Some(place) = waiting.iter().rposition(|write| write.token == token && !write.is_completed) else { return };
     match waiting[place].request.operation {
-        Operation::Write { fua: true, .. } => writer.request(waiting.remove(place).request),
+        Operation::Write { durable: Durable::OnCompletion, .. } => writer.request(waiting.remove(place).request),
         _ => waiting[place].is_completed = true,
     }
 }
@@ -200,8 +200,8 @@ impl Reader<'_> {
             self.pass(Request::trim(Lpn(first), count, Cause::Data));
         } else if !data.is_empty() {
             let pages = self.merged(byte, data);
-            let fua = flags & FUA != 0;
-            self.pass(Request::new(Operation::Write { start: Lpn(first), pages, fua }, Cause::Data));
+            let durable = if flags & FUA != 0 { Durable::OnCompletion } else { Durable::AfterFlush };
+            self.pass(Request::new(Operation::Write { start: Lpn(first), pages, durable }, Cause::Data));
         }
         Ok(())
     }
@@ -233,16 +233,18 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn write(token: u32, lpn: u64, byte: u8, fua: bool) -> RecordedEvent {
+    fn write(token: u32, lpn: u64, byte: u8, durable: Durable) -> RecordedEvent {
         let pages = vec![Page::new([byte; PAGE_SIZE])];
-        let operation = Operation::Write { start: Lpn(lpn), pages, fua };
+        let operation = Operation::Write { start: Lpn(lpn), pages, durable };
         RecordedEvent::Submitted(Token(token), Request::new(operation, Cause::Data))
     }
 
     fn shown(events: &[RecordedEvent]) -> Vec<String> {
         let shown = |event: &RecordedEvent| match event {
             RecordedEvent::Submitted(_, request) => Some(match &request.operation {
-                Operation::Write { start, fua, .. } => format!("{}{}", start.0, if *fua { " FUA" } else { "" }),
+                Operation::Write { start, durable, .. } => {
+                    format!("{}{}", start.0, if durable.is_fua() { " FUA" } else { "" })
+                }
                 other => other.name().to_owned(),
             }),
             RecordedEvent::Mark(mark) => Some(format!("mark {mark}")),
@@ -256,14 +258,14 @@ mod tests {
         let done = |token| RecordedEvent::Completed(Token(token));
         let flush = RecordedEvent::Submitted(Token(2), Request::flush(Cause::Data));
         let events = [
-            write(0, 5, 1, false),
-            write(1, 6, 2, false),
+            write(0, 5, 1, Durable::AfterFlush),
+            write(1, 6, 2, Durable::AfterFlush),
             done(0),
             flush,
             done(1),
             done(2),
             RecordedEvent::Mark(7),
-            write(3, 9, 3, true),
+            write(3, 9, 3, Durable::OnCompletion),
             done(3),
         ];
         let read = read(&written(&events), &Image::new(16)).unwrap();
@@ -274,7 +276,7 @@ mod tests {
     fn what_is_no_log_is_refused() {
         let image = Image::new(16);
         assert!(read(b"short", &image).is_err());
-        let mut bytes = written(&[write(0, 5, 1, false), RecordedEvent::Completed(Token(0))]);
+        let mut bytes = written(&[write(0, 5, 1, Durable::AfterFlush), RecordedEvent::Completed(Token(0))]);
         assert!(read(&bytes, &image).is_ok());
         assert!(read(&bytes, &Image::new(4)).unwrap_err().to_string().contains("beyond the image"));
         bytes.truncate(bytes.len() - 1);

@@ -6,8 +6,8 @@
 //! writes (`papers/001` §6.1). [`measure`] does all of it; the parts can be called alone.
 
 use onewrite_block::{
-    Cause, Choices, Completion, Device, KIB, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, Pattern, PowerCut, Request,
-    Token,
+    Cause, Choices, Completion, Device, Durable, KIB, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, Pattern, PowerCut,
+    Request, Token,
 };
 use serde::Serialize;
 
@@ -149,7 +149,7 @@ impl<D: Device + ?Sized> Bench<D> {
         let place = if load.is_random { self.choices.below(places) } else { number % places };
         let start = Lpn(place * pages);
         if load.is_write {
-            Operation::Write { start, pages: self.content(pages), fua: false }
+            Operation::Write { start, pages: self.content(pages), durable: Durable::AfterFlush }
         } else {
             Operation::Read { start, count: pages as u32 }
         }
@@ -204,7 +204,7 @@ impl<D: Device + ?Sized> Bench<D> {
         let most = u64::from(self.device.geometry().transfer_pages_max).min(64);
         for start in (0..pages).step_by(most as usize) {
             let content = self.content(most.min(pages - start));
-            self.one(Operation::Write { start: Lpn(start), pages: content, fua: false });
+            self.one(Operation::Write { start: Lpn(start), pages: content, durable: Durable::AfterFlush });
         }
         self.one(Operation::Flush);
         self.run_until_idle();
@@ -309,7 +309,11 @@ pub(crate) fn flush_costs(profile: &Profile, capacity_bytes: u64) -> Result<Vec<
 pub fn probe_buffer(profile: &Profile, capacity_bytes: u64) -> Result<BufferProbe, Error> {
     let mut bench = Bench::new(profile.device(Some(capacity_bytes))?, 1);
     let read = Operation::Read { start: Lpn(0), count: 1 };
-    bench.one(Operation::Write { start: Lpn(0), pages: vec![Page::from_slice(b"probe")], fua: false });
+    bench.one(Operation::Write {
+        start: Lpn(0),
+        pages: vec![Page::from_slice(b"probe")],
+        durable: Durable::AfterFlush,
+    });
     let buffer_read = bench.one(read.clone());
     bench.one(Operation::Flush);
     bench.run_until_idle();
@@ -342,13 +346,13 @@ impl<D: Device + ?Sized> Bench<D> {
         let end = self.device.geometry().pages;
         for lpn in end - earlier..end {
             let pages = self.content(1);
-            self.one(Operation::Write { start: Lpn(lpn), pages, fua: false });
+            self.one(Operation::Write { start: Lpn(lpn), pages, durable: Durable::AfterFlush });
         }
         self.one(Operation::Flush);
         let most = PROBE_PAGES.min(u64::from(self.device.geometry().transfer_pages_max));
         for start in (0..bytes / PAGE).step_by(most as usize) {
             let pages = self.content(most.min(bytes / PAGE - start));
-            self.one(Operation::Write { start: Lpn(start), pages, fua: false });
+            self.one(Operation::Write { start: Lpn(start), pages, durable: Durable::AfterFlush });
         }
         self.one(Operation::Read { start: Lpn(0), count: 1 })
     }

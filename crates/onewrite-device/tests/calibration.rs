@@ -1,6 +1,6 @@
 //! The calibration rows of the scoreboard: a device must show the values to which its profile was fitted.
 
-use onewrite_block::{Lpn, MIB, Operation, Page};
+use onewrite_block::{Durable, Lpn, MIB, Operation, Page};
 use onewrite_device::Profile;
 use onewrite_device::micro::{self, Bench, Load};
 
@@ -74,5 +74,5 @@ fn a_read_of_the_hard_disk_takes_a_seek_and_half_a_turn() {
     let sequential = Load { is_random: false, request_bytes: 131_072, ..load };
     let mb_s = bench.run(sequential, 2000, 1024 * MIB / 4096).mb_s;
     assert!((110.0..160.0).contains(&mb_s), "{mb_s} MB/s");
-    bench.one(Operation::Write { start: Lpn(9), pages: vec![Page::ZEROS], fua: false });
+    bench.one(Operation::Write { start: Lpn(9), pages: vec![Page::ZEROS], durable: Durable::AfterFlush });
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use onewrite_block::{Device, Lpn, MIB, Operation, Page, PowerCut};
+use onewrite_block::{Device, Durable, Lpn, MIB, Operation, Page, PowerCut};
 use onewrite_device::micro::Bench;
 use onewrite_device::{Profile, Ssd};
 
@@ -39,7 +39,7 @@ fn write_for_ever(path: &Path) {
     let mut bench = Bench::new(Box::new(open(path)), 1);
     for number in 1_u64.. {
         let pages = vec![content(number)];
-        bench.one(Operation::Write { start: Lpn(number % 500), pages, fua: false });
+        bench.one(Operation::Write { start: Lpn(number % 500), pages, durable: Durable::AfterFlush });
         if number % 10 == 0 {
             bench.one(Operation::Flush);
             println!("durable {number}");
@@ -104,7 +104,7 @@ fn a_reopened_device_goes_on_where_it_was() {
         }
         for lpn in 0..2000 {
             let pages = vec![content(round * 10 + 10 + lpn)];
-            bench.one(Operation::Write { start: Lpn(lpn), pages, fua: false });
+            bench.one(Operation::Write { start: Lpn(lpn), pages, durable: Durable::AfterFlush });
         }
         bench.one(Operation::Flush);
         assert!(bench.device().counters().erases > 0 || round == 0, "flash is used over and over");
@@ -133,9 +133,9 @@ fn a_fork_of_a_device_in_a_file_lives_in_memory() {
     let _guard = alone();
     let path = scratch("fork");
     let mut bench = Bench::new(Box::new(open(&path)), 1);
-    bench.one(Operation::Write { start: Lpn(3), pages: vec![content(3)], fua: true });
+    bench.one(Operation::Write { start: Lpn(3), pages: vec![content(3)], durable: Durable::OnCompletion });
     let mut fork = Bench::new(bench.device().fork(), 1).starting_at(bench.now());
-    fork.one(Operation::Write { start: Lpn(3), pages: vec![content(4)], fua: true });
+    fork.one(Operation::Write { start: Lpn(3), pages: vec![content(4)], durable: Durable::OnCompletion });
     drop((fork, bench));
     let mut bench = Bench::new(Box::new(open(&path)), 1);
     assert_eq!(read(&mut bench, Lpn(3)), content(3));

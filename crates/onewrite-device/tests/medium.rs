@@ -4,7 +4,7 @@
 mod support;
 
 use onewrite_block::{
-    Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, Request, Token,
+    Cause, Choices, Device, DeviceError, Durable, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, Request, Token,
 };
 use onewrite_device::ftl::FlashBlock;
 use onewrite_device::micro::{Bench, Load};
@@ -25,7 +25,11 @@ fn run(device: &mut Ssd, now: &mut Nanos, operation: Operation) -> Outcome {
 
 fn write(start: u64, count: u64) -> Operation {
     let page = |lpn: u64| Page::from_slice(&(lpn + 1).to_le_bytes());
-    Operation::Write { start: Lpn(start), pages: (start..start + count).map(page).collect(), fua: false }
+    Operation::Write {
+        start: Lpn(start),
+        pages: (start..start + count).map(page).collect(),
+        durable: Durable::AfterFlush,
+    }
 }
 
 fn read(start: u64) -> Operation {

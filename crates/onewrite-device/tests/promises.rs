@@ -6,8 +6,8 @@ mod support;
 mod layers;
 
 use onewrite_block::{
-    Cause, Choices, Device, DeviceError, Lpn, MIB, Nanos, NextEvent, Operation, Outcome, PAGE_SIZE, Page, PowerCut,
-    Remap, Request, Token,
+    Cause, Choices, Device, DeviceError, Durable, Lpn, MIB, Nanos, NextEvent, Operation, Outcome, PAGE_SIZE, Page,
+    PowerCut, Remap, Request, Token,
 };
 use onewrite_device::Profile;
 
@@ -39,7 +39,7 @@ fn page(byte: u8) -> Page {
 }
 
 fn write(start: u64, pages: Vec<Page>) -> Operation {
-    Operation::Write { start: Lpn(start), pages, fua: false }
+    Operation::Write { start: Lpn(start), pages, durable: Durable::AfterFlush }
 }
 
 fn read(start: u64) -> Operation {
@@ -107,7 +107,7 @@ fn a_completed_write_may_be_lost_until_a_flush() {
 fn a_fua_write_survives_with_its_mapping() {
     for profile in ["nvme-share", "ideal"] {
         let (mut device, mut now) = (device(profile), Nanos::ZERO);
-        let operation = Operation::Write { start: Lpn(5), pages: vec![page(1); 3], fua: true };
+        let operation = Operation::Write { start: Lpn(5), pages: vec![page(1); 3], durable: Durable::OnCompletion };
         run(&mut *device, &mut now, operation).0.unwrap();
         assert_eq!(survivor(&*device, 1, 7), page(1));
     }
@@ -115,7 +115,7 @@ fn a_fua_write_survives_with_its_mapping() {
 
 #[test]
 fn sata_has_no_fua_and_says_so() {
-    let operation = Operation::Write { start: Lpn(0), pages: vec![page(1)], fua: true };
+    let operation = Operation::Write { start: Lpn(0), pages: vec![page(1)], durable: Durable::OnCompletion };
     let error = run(&mut *device("sata-850pro"), &mut Nanos::ZERO.clone(), operation).0.unwrap_err();
     assert_eq!(error.to_string(), "device sata-850pro has no FUA");
 }

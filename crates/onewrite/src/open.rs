@@ -37,17 +37,17 @@ pub fn named_place(place: &str) -> anyhow::Result<(PathBuf, String)> {
     split_place(place).with_context(|| format!("`{place}` is not in an image; write IMAGE:/PATH"))
 }
 
-/// Calls `work` with the device of `image`. Changes are kept only if `writes`; then an interruption only sets a flag
+/// Calls `work` with the device of `image`. Where changes are kept, an interruption only sets a flag
 /// ([`crate::stop::check`]), so that the image is closed properly.
 pub fn with_device<T: 'static>(
     image: &Path,
-    writes: bool,
+    changes: Changes,
     work: impl AsyncFnOnce(DevicePort) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
     if !image.exists() {
         bail!("{}: no such image; `onewrite mkfs` makes one", image.display());
     }
-    if !writes {
+    if changes == Changes::InMemory {
         return on_device(view_disk(image)?, work);
     }
     let device = open_disk(image)?;
@@ -81,9 +81,21 @@ pub fn on_device<T: 'static>(
     executor.block_on(async move { work(port).await })?
 }
 
-/// Describes the recovery; `lasts` says that the image keeps it.
-pub fn replayed(recovered: &Recovered, lasts: bool) -> String {
-    let place = if lasts { "" } else { " in memory" };
+/// Whether an image keeps what is changed in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// It does.
+    Kept,
+    /// They stay in memory.
+    InMemory,
+}
+
+/// Describes the recovery.
+pub fn replayed(recovered: &Recovered, changes: Changes) -> String {
+    let place = match changes {
+        Changes::Kept => "",
+        Changes::InMemory => " in memory",
+    };
     format!(
         "log replayed{place}: {} transactions, {} log blocks read, {} blocks brought home ({} bytes written), in {:.1} \
          ms",
@@ -121,7 +133,7 @@ pub fn with_view<T: 'static>(
 ) -> anyhow::Result<Viewed<T>> {
     let name = image.display().to_string();
     let told = name.clone();
-    let done = with_device(image, false, async move |port| {
+    let done = with_device(image, Changes::InMemory, async move |port| {
         let options = ViewOptions { is_rescue: rescue, ..ViewOptions::default() };
         let view = ImageView::open(&port, options).await?;
         if let Some((recovered, newer_blocks)) = view.recovered() {
@@ -136,27 +148,27 @@ pub fn with_view<T: 'static>(
     done.with_context(|| name)
 }
 
-/// Calls `work` with the file system in `image`, then unmounts it. Changes are kept only if `writes`. A replay is
+/// Calls `work` with the file system in `image`, then unmounts it. A replay is
 /// reported on standard error.
 pub fn with_image<T: 'static>(
     image: &Path,
-    writes: bool,
+    changes: Changes,
     work: impl AsyncFnOnce(&Ext4) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
-    with_image_and(image, writes, async move |fs, _| work(fs).await)
+    with_image_and(image, changes, async move |fs, _| work(fs).await)
 }
 
 /// Like [`with_image`]; `work` also gets the runtime, to mount others beside it ([`beside`]).
 pub fn with_image_and<T: 'static>(
     image: &Path,
-    writes: bool,
+    changes: Changes,
     work: impl AsyncFnOnce(&Ext4, &Runtime) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
     let name = image.display().to_string();
     let told = image.to_owned();
-    let done = with_device(image, writes, async move |port| {
+    let done = with_device(image, changes, async move |port| {
         let runtime = port.runtime().clone();
-        let fs = mount(port, &told, writes).await?;
+        let fs = mount(port, &told, changes).await?;
         let done = work(&fs, &runtime).await;
         fs.unmount().await?;
         done
@@ -169,14 +181,14 @@ pub async fn beside(runtime: &Runtime, image: &Path) -> anyhow::Result<Ext4> {
     if !image.exists() {
         bail!("{}: no such image; `onewrite mkfs` makes one", image.display());
     }
-    let mounted = mount(runtime.attach(view_disk(image)?), image, false).await;
+    let mounted = mount(runtime.attach(view_disk(image)?), image, Changes::InMemory).await;
     mounted.with_context(|| image.display().to_string())
 }
 
-async fn mount(port: DevicePort, image: &Path, lasts: bool) -> anyhow::Result<Ext4> {
+async fn mount(port: DevicePort, image: &Path, changes: Changes) -> anyhow::Result<Ext4> {
     let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
     if let Some(recovered) = fs.recovered() {
-        note!("{}: {}", image.display(), replayed(&recovered, lasts));
+        note!("{}: {}", image.display(), replayed(&recovered, changes));
     }
     Ok(fs)
 }

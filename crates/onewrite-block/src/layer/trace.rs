@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::pass_on;
 use crate::device::{Completion, Device, NextEvent};
-use crate::request::{Cause, Operation, Request, Token};
+use crate::request::{Cause, Durable, Operation, Request, Token};
 use crate::units::{Lpn, Nanos};
 
 /// A request that has ended.
@@ -43,8 +43,8 @@ impl Traced {
 fn event(request: &Request, now: Nanos) -> TraceEvent {
     let (operation, start, count) = match &request.operation {
         Operation::Read { start, count } => ("read", *start, u64::from(*count)),
-        Operation::Write { start, pages, fua: false } => ("write", *start, pages.len() as u64),
-        Operation::Write { start, pages, fua: true } => ("write-fua", *start, pages.len() as u64),
+        Operation::Write { start, pages, durable: Durable::AfterFlush } => ("write", *start, pages.len() as u64),
+        Operation::Write { start, pages, durable: Durable::OnCompletion } => ("write-fua", *start, pages.len() as u64),
         Operation::Flush => ("flush", Lpn(0), 0),
         Operation::Trim { start, count } => ("trim", *start, *count),
         Operation::Share(pairs) => ("share", pairs.first().map_or(Lpn(0), |pair| pair.target), pairs.len() as u64),

@@ -12,7 +12,8 @@ use crate::device::{Completion, Device, Geometry, NextEvent, Outcome};
 use crate::request::{Request, Token};
 use crate::units::Nanos;
 
-enum Slot {
+/// What became of the request of a token.
+enum RequestState {
     Free,
     Waiting(Option<TaskId>),
     Done(Outcome),
@@ -37,7 +38,7 @@ pub(super) struct Port {
     line: RefCell<VecDeque<TaskId>>,
     device: RefCell<Option<Box<dyn Device>>>,
     queue_depth: usize,
-    slots: RefCell<Vec<Slot>>,
+    requests: RefCell<Vec<RequestState>>,
     free: RefCell<Vec<Token>>,
     backlog: RefCell<VecDeque<(Token, Request)>>,
     under_way: Cell<usize>,
@@ -51,7 +52,7 @@ impl Port {
             line: RefCell::default(),
             queue_depth: device.geometry().queue_depth as usize,
             device: RefCell::new(Some(device)),
-            slots: RefCell::default(),
+            requests: RefCell::default(),
             free: RefCell::default(),
             backlog: RefCell::default(),
             under_way: Cell::new(0),
@@ -99,17 +100,17 @@ impl Port {
     }
 
     fn finish(&self, completion: Completion, wake: &mut impl FnMut(TaskId)) {
-        let slot = &mut self.slots.borrow_mut()[completion.token.0 as usize];
-        match std::mem::replace(slot, Slot::Done(completion.outcome)) {
-            Slot::Waiting(Some(task)) => wake(task),
-            Slot::Waiting(None) => (),
-            Slot::Abandoned => self.release(completion.token, slot),
-            Slot::Free | Slot::Done(_) => unreachable!("{:?} completed twice", completion.token),
+        let state = &mut self.requests.borrow_mut()[completion.token.0 as usize];
+        match std::mem::replace(state, RequestState::Done(completion.outcome)) {
+            RequestState::Waiting(Some(task)) => wake(task),
+            RequestState::Waiting(None) => (),
+            RequestState::Abandoned => self.release(completion.token, state),
+            RequestState::Free | RequestState::Done(_) => unreachable!("{:?} completed twice", completion.token),
         }
     }
 
-    fn release(&self, token: Token, slot: &mut Slot) {
-        *slot = Slot::Free;
+    fn release(&self, token: Token, state: &mut RequestState) {
+        *state = RequestState::Free;
         self.free.borrow_mut().push(token);
     }
 
@@ -121,12 +122,12 @@ impl Port {
     }
 
     fn new_token(&self) -> Token {
-        let mut slots = self.slots.borrow_mut();
+        let mut requests = self.requests.borrow_mut();
         let token = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(Slot::Free);
-            Token(slots.len() as u32 - 1)
+            requests.push(RequestState::Free);
+            Token(requests.len() as u32 - 1)
         });
-        slots[token.0 as usize] = Slot::Waiting(None);
+        requests[token.0 as usize] = RequestState::Waiting(None);
         token
     }
 
@@ -266,12 +267,14 @@ impl Future for InFlight {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
         let task = self.runtime.current_task();
         let port = Rc::clone(&self.port);
-        let slot = &mut port.slots.borrow_mut()[self.token.0 as usize];
-        if !matches!(slot, Slot::Done(_)) {
-            *slot = Slot::Waiting(Some(task));
+        let state = &mut port.requests.borrow_mut()[self.token.0 as usize];
+        if !matches!(state, RequestState::Done(_)) {
+            *state = RequestState::Waiting(Some(task));
             return Poll::Pending;
         }
-        let Slot::Done(outcome) = std::mem::replace(slot, Slot::Free) else { unreachable!("just seen") };
+        let RequestState::Done(outcome) = std::mem::replace(state, RequestState::Free) else {
+            unreachable!("just seen")
+        };
         port.free.borrow_mut().push(self.token);
         self.taken = true;
         Poll::Ready(outcome)
@@ -283,10 +286,10 @@ impl Drop for InFlight {
         if self.taken {
             return;
         }
-        let slot = &mut self.port.slots.borrow_mut()[self.token.0 as usize];
-        match slot {
-            Slot::Done(_) => self.port.release(self.token, slot),
-            _ => *slot = Slot::Abandoned,
+        let state = &mut self.port.requests.borrow_mut()[self.token.0 as usize];
+        match state {
+            RequestState::Done(_) => self.port.release(self.token, state),
+            _ => *state = RequestState::Abandoned,
         }
     }
 }

@@ -21,6 +21,15 @@ use table::Table;
 pub(crate) use table::CAPACITY_MAX;
 pub use utilization::Utilization;
 
+/// What is done with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// They are read.
+    Read,
+    /// They are written.
+    Write,
+}
+
 /// One page read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageRequest(u64);
@@ -31,25 +40,31 @@ impl PageRequest {
 
     /// A read or write of `page`, which is at most [`PageRequest::PAGE_MAX`].
     #[inline]
-    pub const fn new(page: u64, is_write: bool) -> PageRequest {
+    pub const fn new(page: u64, access: Access) -> PageRequest {
         debug_assert!(page <= PageRequest::PAGE_MAX);
-        PageRequest((page << 1) | is_write as u64)
+        PageRequest((page << 1) | matches!(access, Access::Write) as u64)
     }
 
     /// A read.
     pub const fn read(page: u64) -> PageRequest {
-        PageRequest::new(page, false)
+        PageRequest::new(page, Access::Read)
     }
 
     /// A write.
     pub const fn write(page: u64) -> PageRequest {
-        PageRequest::new(page, true)
+        PageRequest::new(page, Access::Write)
     }
 
     /// The page.
     #[inline]
     pub const fn page(self) -> u64 {
         self.0 >> 1
+    }
+
+    /// What is done with it.
+    #[inline]
+    pub const fn access(self) -> Access {
+        if self.is_write() { Access::Write } else { Access::Read }
     }
 
     /// Whether it is a write.

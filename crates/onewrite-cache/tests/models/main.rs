@@ -9,7 +9,7 @@ mod sorted;
 use std::collections::BTreeSet;
 
 use onewrite_block::Choices;
-use onewrite_cache::{CacheShape, FutureBuilder, PageNo, PageRequest, PolicyKind};
+use onewrite_cache::{Access, CacheShape, FutureBuilder, PageNo, PageRequest, PolicyKind};
 
 /// The simplest form of a policy. Page numbers name the pages; there are no slots.
 pub trait Model {
@@ -81,7 +81,8 @@ fn random_trace(choices: &mut Choices, range: u64, length: usize) -> Vec<PageReq
                 2 => (start + choices.below(hot).min(choices.below(hot))) % range,
                 _ => (start + step % 7) % range,
             };
-            trace.push(PageRequest::new(page, choices.below(4) < writes));
+            let access = if choices.below(4) < writes { Access::Write } else { Access::Read };
+            trace.push(PageRequest::new(page, access));
         }
     }
     trace

@@ -3,7 +3,7 @@
 //! [`Ssd::record_operations`] starts the recording; [`Ssd::take_operations`] returns it. So garbage collection is
 //! visible between the work of the host.
 
-use onewrite_block::{Nanos, Operation};
+use onewrite_block::{Durable, Nanos, Operation};
 
 use super::Ssd;
 use super::die::{Activity, Stream};
@@ -33,8 +33,8 @@ impl Ssd {
         let Some(latencies) = &mut self.latencies else { return };
         let kind = match active.request.operation {
             Operation::Read { .. } => 0,
-            Operation::Write { fua: false, .. } => 1,
-            Operation::Write { fua: true, .. } => 2,
+            Operation::Write { durable: Durable::AfterFlush, .. } => 1,
+            Operation::Write { durable: Durable::OnCompletion, .. } => 2,
             Operation::Flush => 3,
             Operation::Trim { .. } => 4,
             Operation::Share(_) => 5,

@@ -1,6 +1,6 @@
 //! Past: requests give a device its past, in its own time.
 
-use onewrite_block::{Cause, Device, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Request, Token};
+use onewrite_block::{Cause, Device, Durable, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Request, Token};
 
 use super::Ssd;
 use crate::age::{Age, Spans, until_steady};
@@ -46,7 +46,7 @@ fn write_all(device: &mut dyn PowerCut, now: &mut Nanos, runs: impl Iterator<Ite
         }
         let pages = vec![Page::ZEROS; run.pages as usize];
         let token = Token(free.pop().expect("one is free"));
-        let operation = Operation::Write { start: run.start, pages, fua: false };
+        let operation = Operation::Write { start: run.start, pages, durable: Durable::AfterFlush };
         device.submit(token, Request::new(operation, Cause::Data), *now);
     }
     while free.len() < depth as usize {

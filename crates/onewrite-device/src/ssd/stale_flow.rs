@@ -34,7 +34,7 @@ impl Ssd {
 
 #[cfg(test)]
 mod tests {
-    use onewrite_block::{Cause, Device, Lpn, MIB, Nanos, Operation, Page, Request, Token};
+    use onewrite_block::{Cause, Device, Durable, Lpn, MIB, Nanos, Operation, Page, Request, Token};
 
     use super::*;
     use crate::Profile;
@@ -46,7 +46,7 @@ mod tests {
         let mut now = Nanos(ssd.now);
         for round in 0..rounds {
             let pages = vec![Page::from_slice(&round.to_le_bytes())];
-            let write = Operation::Write { start: Lpn(round % lpns), pages, fua: false };
+            let write = Operation::Write { start: Lpn(round % lpns), pages, durable: Durable::AfterFlush };
             for operation in [write, Operation::Flush] {
                 ssd.submit(Token(round as u32), Request::new(operation, Cause::Data), now);
                 let mut completed = Vec::new();

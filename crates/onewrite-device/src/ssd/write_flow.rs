@@ -60,12 +60,12 @@ impl Ssd {
                 return false;
             }
             let active = self.host.active(slot);
-            let Operation::Write { start, pages, fua } = &mut active.request.operation else {
+            let Operation::Write { start, pages, durable } = &mut active.request.operation else {
                 unreachable!("only writes arrive")
             };
             let lpn = Lpn::of(*start).offset(active.admitted);
             let page = std::mem::replace(&mut pages[active.admitted as usize], Page::ZEROS);
-            let waits = *fua && !self.model.has_capacitor;
+            let waits = durable.is_fua() && !self.model.has_capacitor;
             active.admitted += 1;
             active.pending += u32::from(waits);
             let is_last = active.admitted as usize == pages.len();

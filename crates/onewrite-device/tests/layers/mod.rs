@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use onewrite_block::{
-    Choices, Counters, Device, DeviceError, Lpn, MIB, Nanos, NextEvent, Operation, PAGE_SIZE, Page, PowerCut, Token,
+    Choices, Counters, Device, DeviceError, Durable, Lpn, MIB, Nanos, NextEvent, Operation, PAGE_SIZE, Page, PowerCut,
+    Token,
 };
 use onewrite_device::ftl::{self, FtlDevice, FtlRules};
 use onewrite_device::{Age, Layer, Profile};
@@ -36,7 +37,7 @@ fn a_write_may_be_lost_until_a_flush_and_is_read_from_the_buffer_meanwhile() {
 
 #[test]
 fn a_fua_write_is_durable_at_its_end_and_a_capacitor_saves_every_write() {
-    let write_fua = Operation::Write { start: Lpn(5), pages: vec![page(1); 3], fua: true };
+    let write_fua = Operation::Write { start: Lpn(5), pages: vec![page(1); 3], durable: Durable::OnCompletion };
     for layer in [FAST, BAST, DFTL] {
         let (mut device, mut now) = (layered("nvme-share", layer, 16 * MIB), Nanos::ZERO);
         run(&mut device, &mut now, write_fua.clone()).0.unwrap();

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::{
-    Cause, Choices, Completion, DeviceError, Lpn, Nanos, Operation, Page, Pattern, PowerCut, PowerLoss, Remap, Request,
-    Token, TrimRead,
+    Cause, Choices, Completion, DeviceError, Durable, Lpn, Nanos, Operation, Page, Pattern, PowerCut, PowerLoss, Remap,
+    Request, Token, TrimRead,
 };
 use onewrite_device::ftl::FtlDevice;
 use onewrite_device::{HardDisk, Ssd, UnderWay as Inside};
@@ -185,8 +185,8 @@ impl<D: Subject> Driver<D> {
         let values: Vec<Value> = (self.next_value..).take(count as usize).collect();
         self.next_value += count;
         let pages = values.iter().map(|&value| page_of(value)).collect();
-        let fua = promise == Promise::Completion;
-        self.submit(Operation::Write { start: Lpn(start), pages, fua }, values)
+        let durable = if promise == Promise::Completion { Durable::OnCompletion } else { Durable::AfterFlush };
+        self.submit(Operation::Write { start: Lpn(start), pages, durable }, values)
     }
 
     pub fn trim(&mut self, start: u64, count: u64) -> u32 {
@@ -263,10 +263,10 @@ impl<D: Subject> Driver<D> {
                 }
             }
             Operation::Flush => self.persist_completed_before(request.submitted),
-            Operation::Write { fua: false, .. } | Operation::Trim { .. } => {
+            Operation::Write { durable: Durable::AfterFlush, .. } | Operation::Trim { .. } => {
                 self.put_completed(&request, moment, Promise::Flush);
             }
-            Operation::Write { fua: true, .. } | Operation::Share(_) => {
+            Operation::Write { durable: Durable::OnCompletion, .. } | Operation::Share(_) => {
                 self.put_completed(&request, moment, Promise::Completion);
             }
         }

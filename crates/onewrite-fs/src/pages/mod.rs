@@ -36,6 +36,7 @@ use std::ops::Range;
 
 use onewrite_block::sync::Signal;
 use onewrite_block::{DevicePort, Page, PageBytes, Runtime, TaskId};
+pub use onewrite_cache::Access;
 use onewrite_cache::{PageCache, PageKey, Room};
 use rustc_hash::FxHashMap;
 
@@ -49,15 +50,6 @@ pub use file::FilePages;
 pub use owners::{OwnerId, TooManyPages};
 pub use put::{Overwriting, WriteStep};
 pub(crate) use read::check_direct;
-
-/// What a task does with pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// It reads them.
-    Read,
-    /// It writes them.
-    Write,
-}
 
 /// Called with a file, a range of its pages, and what is done with them.
 pub type Watcher = Box<dyn FnMut(Ino, Range<u64>, Access)>;

@@ -18,7 +18,7 @@ use fuser::{
     ReplyWrite, Request, WriteFlags,
 };
 use onewrite_block::layer::RecordedEvent;
-use onewrite_block::{Cause, Image, Lpn, Operation, PAGE_SIZE, Page, Request as DiskRequest, Token};
+use onewrite_block::{Cause, Durable, Image, Lpn, Operation, PAGE_SIZE, Page, Request as DiskRequest, Token};
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
 const ROOT: u64 = 1;
@@ -106,7 +106,7 @@ impl Recording {
             pages.push(page);
             done += part.len();
         }
-        self.note(Operation::Write { start, pages, fua: false });
+        self.note(Operation::Write { start, pages, durable: Durable::AfterFlush });
     }
 
     /// Trims the whole pages of a range.

@@ -8,7 +8,7 @@
 //! estimates ([`layer`](super::layer)).
 
 use onewrite_block::{Choices, Nanos, PAGE_SIZE};
-use onewrite_cache::PageRequest;
+use onewrite_cache::{Access, PageRequest};
 use onewrite_device::{Layer, Profile};
 
 use super::events::Emulated;
@@ -115,10 +115,10 @@ impl DevicePlan {
         let (all, mut left) = (target.pages(), total);
         while left > 0 {
             let run = AGE_RUN_PAGES.min(left).min(all);
-            submit(target, true, choices.below(all - run + 1), run)?;
+            submit(target, Access::Write, choices.below(all - run + 1), run)?;
             left -= run;
             let single = run.min(left);
-            (0..single).try_for_each(|_| submit(target, true, choices.below(all), 1))?;
+            (0..single).try_for_each(|_| submit(target, Access::Write, choices.below(all), 1))?;
             left -= single;
             watch(StudyProgress { stage: Stage::Aging, done: run + single, total })?;
         }
@@ -127,12 +127,12 @@ impl DevicePlan {
 }
 
 /// Submits a request, in pieces if it is larger than the device takes.
-fn submit(target: &mut dyn Target, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
+fn submit(target: &mut dyn Target, access: Access, start: u64, count: u64) -> Result<(), LabError> {
     let most = target.transfer_pages_max();
     let mut done = 0;
     while done < count {
         let piece = most.min(count - done);
-        target.submit(is_write, start + done, piece)?;
+        target.submit(access, start + done, piece)?;
         done += piece;
     }
     Ok(())
@@ -147,7 +147,7 @@ pub(super) struct Replayed {
 impl Replayed {
     /// Submits one request.
     pub(super) fn take(&mut self, request: PageRequest) -> Result<(), LabError> {
-        submit(&mut *self.target, request.is_write(), request.page() * self.pages_each, self.pages_each)
+        submit(&mut *self.target, request.access(), request.page() * self.pages_each, self.pages_each)
     }
 
     /// Makes later requests due at `since` after the beginning.

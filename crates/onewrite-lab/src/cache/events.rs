@@ -1,6 +1,9 @@
 //! Events: the emulated device in full, event by event.
 
-use onewrite_block::{Cause, Completion, Lpn, Nanos, Operation, PAGE_SIZE, Page, Pattern, PowerCut, Request, Token};
+use onewrite_block::{
+    Cause, Completion, Durable, Lpn, Nanos, Operation, PAGE_SIZE, Page, Pattern, PowerCut, Request, Token,
+};
+use onewrite_cache::Access;
 use onewrite_device::Profile;
 use onewrite_device::micro::Bench;
 
@@ -58,14 +61,14 @@ impl Emulated {
         })
     }
 
-    fn operation(&mut self, is_write: bool, start: Lpn, count: u64) -> Operation {
-        if !is_write {
+    fn operation(&mut self, access: Access, start: Lpn, count: u64) -> Operation {
+        if access == Access::Read {
             return Operation::Read { start, count: count as u32 };
         }
         let seeds = self.next_seed..self.next_seed + count;
         self.next_seed = seeds.end;
         let pages = seeds.map(|seed| Page::pattern(Pattern { seed, compressible_percent: 0 })).collect();
-        Operation::Write { start, pages, fua: false }
+        Operation::Write { start, pages, durable: Durable::AfterFlush }
     }
 
     fn submit_one(&mut self, operation: Operation) -> Result<(), LabError> {
@@ -118,8 +121,8 @@ impl Target for Emulated {
         u64::from(self.bench.device().geometry().transfer_pages_max)
     }
 
-    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
-        let operation = self.operation(is_write, Lpn(start), count);
+    fn submit(&mut self, access: Access, start: u64, count: u64) -> Result<(), LabError> {
+        let operation = self.operation(access, Lpn(start), count);
         self.submit_one(operation)
     }
 

@@ -1,6 +1,7 @@
 //! Layer: a translation layer that counts flash operations and estimates time.
 
 use onewrite_block::{Nanos, PAGE_SIZE};
+use onewrite_cache::Access;
 use onewrite_device::ftl::{Lpn, TimedFtl};
 use onewrite_device::{Layer, Profile};
 
@@ -25,7 +26,7 @@ impl Counted {
         if !is_blank {
             let (pages, most) = (counted.pages(), counted.transfer_pages_max());
             (0..pages.div_ceil(most))
-                .try_for_each(|chunk| counted.submit(true, chunk * most, most.min(pages - chunk * most)))?;
+                .try_for_each(|chunk| counted.submit(Access::Write, chunk * most, most.min(pages - chunk * most)))?;
         }
         Ok(counted)
     }
@@ -47,9 +48,12 @@ impl Target for Counted {
         u64::from(self.device.geometry().transfer_pages_max)
     }
 
-    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError> {
+    fn submit(&mut self, access: Access, start: u64, count: u64) -> Result<(), LabError> {
         let pages = Lpn(start as u32).run(count as u32);
-        let done = if is_write { self.device.write(pages) } else { self.device.read(pages) };
+        let done = match access {
+            Access::Write => self.device.write(pages),
+            Access::Read => self.device.read(pages),
+        };
         done.map_err(|error| LabError::Option(error.to_string()))
     }
 

@@ -1,6 +1,7 @@
 //! Target: what an after-cache trace is replayed on.
 
 use onewrite_block::Nanos;
+use onewrite_cache::Access;
 
 use super::figures::DeviceFigures;
 use crate::error::LabError;
@@ -14,7 +15,7 @@ pub(super) trait Target {
     fn transfer_pages_max(&self) -> u64;
 
     /// Submits a request; waits first if the queue is full.
-    fn submit(&mut self, is_write: bool, start: u64, count: u64) -> Result<(), LabError>;
+    fn submit(&mut self, access: Access, start: u64, count: u64) -> Result<(), LabError>;
 
     /// Waits until the device is at rest; then starts time and counters.
     fn begin(&mut self) -> Result<(), LabError>;

@@ -49,6 +49,15 @@ impl Opened {
     }
 }
 
+/// What a sync makes durable.
+#[derive(Clone, Copy)]
+enum SyncOf {
+    /// Content and metadata: fsync.
+    File,
+    /// Content and what is needed to read it: fdatasync.
+    Data,
+}
+
 impl<F: FileSystem> Files<F> {
     /// Makes a target of `fs`.
     pub fn new(fs: Rc<F>) -> Files<F> {
@@ -92,7 +101,7 @@ impl<F: FileSystem> Files<F> {
         if let Layout::Filled { chunk, seed, compressible_percent, synced, .. } = layout {
             self.fill((file, ino), size, chunk, Filling { seed, compressible_percent }, watch).await?;
             if synced {
-                self.sync((file, ino), false).await?;
+                self.sync((file, ino), SyncOf::File).await?;
             }
         }
         watch.made();
@@ -262,7 +271,8 @@ impl<F: FileSystem> Files<F> {
             _ => self.put(opened, (position, length), filling, Manner { direct: manner.direct }).await?,
         }
         if manner.sync != SyncMode::None {
-            self.sync(opened, manner.sync == SyncMode::Dsync).await?;
+            let what = if manner.sync == SyncMode::Dsync { SyncOf::Data } else { SyncOf::File };
+            self.sync(opened, what).await?;
         }
         Ok(length)
     }
@@ -295,11 +305,11 @@ impl<F: FileSystem> Files<F> {
         Ok(())
     }
 
-    async fn sync(&self, (file, ino): (FileId, Ino), only_data: bool) -> FsResult<u64> {
+    async fn sync(&self, (file, ino): (FileId, Ino), what: SyncOf) -> FsResult<u64> {
         let ticket = self.ledger().begin_sync(file);
-        match only_data {
-            true => self.fs.fdatasync(ino).await?,
-            false => self.fs.fsync(ino).await?,
+        match what {
+            SyncOf::Data => self.fs.fdatasync(ino).await?,
+            SyncOf::File => self.fs.fsync(ino).await?,
         }
         self.ledger().synced(file, ticket);
         Ok(0)
@@ -391,8 +401,8 @@ impl<F: FileSystem> Target for Files<F> {
             }
             Operation::SetSize { slot, size, length } => Ok(self.set_size(at(slot)?, size).await.map(|()| length)?),
             Operation::Trim { .. } => Err(FsError::Unsupported("trim of a file".to_owned()).into()),
-            Operation::Fsync { slot } => Ok(self.sync(at(slot)?, false).await?),
-            Operation::Fdatasync { slot } => Ok(self.sync(at(slot)?, true).await?),
+            Operation::Fsync { slot } => Ok(self.sync(at(slot)?, SyncOf::File).await?),
+            Operation::Fdatasync { slot } => Ok(self.sync(at(slot)?, SyncOf::Data).await?),
             // The driver waits, not the target.
             Operation::Think(_) => Ok(0),
         }

@@ -16,13 +16,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Executor, GIB, PAGE_SIZE, RamDisk};
-use onewrite_cache::PageRequest;
+use onewrite_cache::{Access, PageRequest};
 use onewrite_fs::api::split_path;
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
     AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
-    pages,
 };
 
 use super::load_file::{Call, LOAD_FILE, Transfer, load};
@@ -39,8 +38,8 @@ const CLIENTS_MAX: u32 = 256;
 /// Size of the volume: the clients' files and everything else that they leave there.
 const VOLUME_BYTES: u64 = 16 * GIB;
 
-/// An access: which client, and the page in its part of the volume.
-type Access = (usize, PageRequest);
+/// A request: which client, and the page in its part of the volume.
+type ClientRequest = (usize, PageRequest);
 
 pub(super) fn generate(
     targets: Targets,
@@ -70,7 +69,7 @@ fn moves(calls: &[Call], transfer: impl Fn(&Call) -> Option<Transfer>) -> bool {
 }
 
 /// Plays until the read and the written volume are reached.
-fn play(calls: Rc<Vec<Call>>, clients: usize, targets: Targets) -> Result<Vec<Access>, LabError> {
+fn play(calls: Rc<Vec<Call>>, clients: usize, targets: Targets) -> Result<Vec<ClientRequest>, LabError> {
     let reads = moves(&calls, |call| if let Call::Read(transfer) = call { Some(*transfer) } else { None });
     let writes = moves(&calls, |call| if let Call::Write(transfer) = call { Some(*transfer) } else { None });
     if !reads || !writes {
@@ -120,20 +119,22 @@ struct Stage {
     targets: Targets,
     client: Cell<usize>,
     pages: RefCell<BTreeMap<usize, Pages>>,
-    accesses: RefCell<Vec<Access>>,
+    accesses: RefCell<Vec<ClientRequest>>,
     reads: Cell<u64>,
     writes: Cell<u64>,
 }
 
 impl Stage {
-    fn note(&self, file: Ino, pages: std::ops::Range<u64>, access: pages::Access) {
-        let is_write = access == pages::Access::Write;
+    fn note(&self, file: Ino, pages: std::ops::Range<u64>, access: Access) {
         let mut places = self.pages.borrow_mut();
         let places = places.entry(self.client.get()).or_default();
-        let count = if is_write { &self.writes } else { &self.reads };
+        let count = match access {
+            Access::Write => &self.writes,
+            Access::Read => &self.reads,
+        };
         count.set(count.get() + pages.end - pages.start);
         let mut accesses = self.accesses.borrow_mut();
-        accesses.extend(pages.map(|page| (self.client.get(), PageRequest::new(places.page(file, page), is_write))));
+        accesses.extend(pages.map(|page| (self.client.get(), PageRequest::new(places.page(file, page), access))));
     }
 
     fn is_ahead_with_reads(&self) -> bool {

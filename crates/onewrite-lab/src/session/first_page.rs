@@ -78,9 +78,9 @@ impl Unfinished {
     fn keep_first(&self, operation: Operation) -> Option<Operation> {
         let mut first = self.first.0.borrow_mut();
         match operation {
-            Operation::Write { start: Lpn(0), mut pages, fua } if first.is_some() => {
+            Operation::Write { start: Lpn(0), mut pages, durable } if first.is_some() => {
                 *first = Some(pages.remove(0));
-                (!pages.is_empty()).then_some(Operation::Write { start: Lpn(1), pages, fua })
+                (!pages.is_empty()).then_some(Operation::Write { start: Lpn(1), pages, durable })
             }
             Operation::Trim { start: Lpn(0), count } if first.is_some() => {
                 *first = Some(Page::ZEROS);

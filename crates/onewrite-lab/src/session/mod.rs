@@ -29,7 +29,6 @@ use onewrite_cache::PageRequest;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind, Scope};
 use onewrite_fs::journal::EvictionSpot;
-use onewrite_fs::pages::Access;
 
 pub use crash::crash_workloads;
 pub use cuts::try_cuts;
@@ -240,8 +239,7 @@ async fn run_ext4(
     if let Some(mut sink) = pages {
         let mut places = Pages::default();
         fs.watch(move |file, pages, access| {
-            let is_write = access == Access::Write;
-            pages.for_each(|page| sink(PageRequest::new(places.page(file, page), is_write)));
+            pages.for_each(|page| sink(PageRequest::new(places.page(file, page), access)));
         });
     }
     let files = Rc::new(Files::new(Rc::clone(&fs)));

@@ -10,6 +10,8 @@
 
 use std::io::{ErrorKind, Read};
 
+use onewrite_cache::Access;
+
 use super::action::Action;
 use super::field::SECTOR;
 use super::format::{BLKTRACE_MAGIC, Format};
@@ -78,7 +80,7 @@ impl Binary {
         let time = u32::from_le_bytes(record[..4].try_into().expect("four bytes"));
         let object = u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"));
         let extent = Extent::Page(object & OBJECT_MASK);
-        Ok(Some(Record { time_ns: u64::from(time) * 1_000_000_000, volume: 0, is_write: false, extent }))
+        Ok(Some(Record { time_ns: u64::from(time) * 1_000_000_000, volume: 0, access: Access::Read, extent }))
     }
 
     fn next_of_blktrace(&mut self, source: &mut Source, taken: Action) -> Result<Option<Record>, String> {
@@ -114,8 +116,8 @@ impl Binary {
                 return Err(format!("sector {sector} lies beyond what 64 bits can address"));
             };
             let extent = Extent::Bytes { offset, length: u64::from(word(24)) };
-            let is_write = kinds & KIND_WRITE != 0;
-            return Ok(Some(Record { time_ns: long(8), volume: word(36), is_write, extent }));
+            let access = if kinds & KIND_WRITE != 0 { Access::Write } else { Access::Read };
+            return Ok(Some(Record { time_ns: long(8), volume: word(36), access, extent }));
         }
     }
 }

@@ -7,6 +7,8 @@
 
 use std::str::FromStr;
 
+use onewrite_cache::Access;
+
 use super::field::{self, Problem};
 use super::parser::Parser;
 use super::record::{Extent, Record};
@@ -102,14 +104,15 @@ impl Columns {
         Ok(())
     }
 
-    fn is_write(&self, fields: &[&[u8]]) -> Result<bool, Problem> {
+    fn access(&self, fields: &[&[u8]]) -> Result<Access, Problem> {
         let Some(word) = fields.get(self.operation).map(|word| word.trim_ascii()) else {
             let place = self.operation + 1;
             return Err(format!("there are {} columns; the operation should be in column {place}", fields.len()));
         };
         match &self.write {
-            Some(write) => Ok(word == write.as_bytes()),
-            None => field::is_write(word),
+            Some(write) if word == write.as_bytes() => Ok(Access::Write),
+            Some(_) => Ok(Access::Read),
+            None => field::access(word),
         }
     }
 }
@@ -135,7 +138,7 @@ impl Parser for Columns {
         Ok(Some(Record {
             time_ns: number(self.time, "the time", 0)?,
             volume: u32::try_from(volume).map_err(|_| format!("the volume is {volume}; 32 bits number them"))?,
-            is_write: self.is_write(&fields)?,
+            access: self.access(&fields)?,
             extent,
         }))
     }

@@ -1,5 +1,7 @@
 //! Field: parses numbers and words of a line; errors name the field.
 
+use onewrite_cache::Access;
+
 /// What is wrong with a line.
 pub(super) type Problem = String;
 
@@ -68,12 +70,12 @@ pub(super) fn volume(field: &[u8], name: &str) -> Result<u32, Problem> {
 }
 
 /// Whether a word means a write or a read.
-pub(super) fn is_write(field: &[u8]) -> Result<bool, Problem> {
+pub(super) fn access(field: &[u8]) -> Result<Access, Problem> {
     match field.trim_ascii() {
-        [b'r' | b'R'] => Ok(false),
-        [b'w' | b'W'] => Ok(true),
-        word if word.eq_ignore_ascii_case(b"read") => Ok(false),
-        word if word.eq_ignore_ascii_case(b"write") => Ok(true),
+        [b'r' | b'R'] => Ok(Access::Read),
+        [b'w' | b'W'] => Ok(Access::Write),
+        word if word.eq_ignore_ascii_case(b"read") => Ok(Access::Read),
+        word if word.eq_ignore_ascii_case(b"write") => Ok(Access::Write),
         other => Err(format!("the operation is {}, but r or w is needed", shown(other))),
     }
 }

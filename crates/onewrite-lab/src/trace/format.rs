@@ -108,7 +108,7 @@ impl Format {
         }
         let commas: Vec<&[u8]> = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
         let is_number = |field: &&[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
-        let is_operation = |field: &[u8]| field::is_write(field).is_ok();
+        let is_operation = |field: &[u8]| field::access(field).is_ok();
         let blanks: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
         match commas.as_slice() {
             [operation, rest @ ..] if (1..=3).contains(&rest.len()) && is_operation(operation) => Some(Format::Own),

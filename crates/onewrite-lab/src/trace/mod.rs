@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 use binary::Binary;
+use onewrite_cache::Access;
 use parser::Parser;
 use source::Source;
 
@@ -82,7 +83,10 @@ impl Seen {
         if self.reads + self.writes == 0 {
             self.first_ns = record.time_ns;
         }
-        *(if record.is_write { &mut self.writes } else { &mut self.reads }) += 1;
+        *(match record.access {
+            Access::Write => &mut self.writes,
+            Access::Read => &mut self.reads,
+        }) += 1;
         // Times since 1601 wrap around; only differences matter.
         let since = record.time_ns.wrapping_sub(self.first_ns).cast_signed();
         (self.earliest, self.latest) = (self.earliest.min(since), self.latest.max(since));

@@ -68,7 +68,7 @@ impl Trace {
             let problem = format!("a record of {count} pages; at most {MOST_PAGES} are believed");
             return Err(self.refuse(problem));
         }
-        pages.extend((first..first + count).map(|page| PageRequest::new(page, record.is_write)));
+        pages.extend((first..first + count).map(|page| PageRequest::new(page, record.access)));
         Ok(Some(Nanos(self.seen().since_first(record.time_ns))))
     }
 }

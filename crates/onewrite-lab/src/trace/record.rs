@@ -1,5 +1,7 @@
 //! Record: one read or write of a trace.
 
+use onewrite_cache::Access;
+
 /// The addresses of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -21,8 +23,8 @@ pub struct Record {
     pub time_ns: u64,
     /// Number of the disk or file, if the trace has several; else zero.
     pub volume: u32,
-    /// Whether it is a write.
-    pub is_write: bool,
+    /// What is done.
+    pub access: Access,
     /// The addresses.
     pub extent: Extent,
 }

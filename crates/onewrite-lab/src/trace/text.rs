@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::PAGE_SIZE;
+use onewrite_cache::Access;
 
 use super::action::Action;
-use super::field::{self, Problem, SECTOR, fields, is_write, number, scaled, seconds, shown, volume, words};
+use super::field::{self, Problem, SECTOR, access, fields, number, scaled, seconds, shown, volume, words};
 use super::parser::Parser;
 use super::record::{Extent, Record};
 
@@ -50,7 +51,7 @@ impl Parser for Own {
         }
         let mut fields = line.split(|byte| *byte == b',');
         let mut next = || fields.next().unwrap_or_default();
-        let is_write = is_write(next())?;
+        let access = access(next())?;
         let extent = match columns.is_page {
             true => Extent::Page(number(next(), "the page")?),
             false => {
@@ -60,7 +61,7 @@ impl Parser for Own {
         };
         let has_time = count == if columns.is_page { 3 } else { 4 };
         let time_ns = if has_time { number(next(), "the time")? } else { 0 };
-        Ok(Some(Record { time_ns, volume: 0, is_write, extent }))
+        Ok(Some(Record { time_ns, volume: 0, access, extent }))
     }
 }
 
@@ -78,15 +79,15 @@ impl Parser for Run {
             return Ok(None);
         }
         let [time, _latency, operation, start, count, _cause] = fields(line, b',', Run::HEADER)?;
-        let is_write = match operation {
-            b"read" => false,
-            b"write" | b"write-fua" => true,
+        let access = match operation {
+            b"read" => Access::Read,
+            b"write" | b"write-fua" => Access::Write,
             b"flush" | b"trim" | b"share" => return Ok(None),
             other => return Err(format!("{} is no operation of a device", shown(other))),
         };
         let page = PAGE_SIZE as u64;
         let extent = bytes(scaled(start, page, "the first page")?, scaled(count, page, "the number of pages")?);
-        Ok(Some(Record { time_ns: number(time, "the time")?, volume: 0, is_write, extent }))
+        Ok(Some(Record { time_ns: number(time, "the time")?, volume: 0, access, extent }))
     }
 }
 
@@ -105,7 +106,7 @@ impl Parser for Msr {
             // Times count from 1601, so the product overflows; only differences matter.
             time_ns: number(time, "the time")?.wrapping_mul(FILETIME_NS),
             volume: volume(disk, "the disk")?,
-            is_write: is_write(operation)?,
+            access: access(operation)?,
             extent: bytes(number(offset, "the offset")?, number(length, "the size")?),
         }))
     }
@@ -120,7 +121,7 @@ impl Parser for Spc {
         Ok(Some(Record {
             time_ns: seconds(time, "the time")?,
             volume: volume(unit, "the storage unit")?,
-            is_write: is_write(operation)?,
+            access: access(operation)?,
             extent: bytes(scaled(sector, SECTOR, "the sector")?, number(length, "the size")?),
         }))
     }
@@ -163,7 +164,7 @@ impl Parser for Blkparse {
         Ok(Some(Record {
             time_ns: seconds(time, "the time")?,
             volume: *self.volumes.entry(device.to_owned()).or_insert(next),
-            is_write: kinds.contains(&b'W'),
+            access: if kinds.contains(&b'W') { Access::Write } else { Access::Read },
             extent: bytes(scaled(sector, SECTOR, "the sector")?, scaled(count, SECTOR, "the number of sectors")?),
         }))
     }
@@ -191,9 +192,9 @@ impl Fio {
         };
         let next = self.files.len() as u32;
         let volume = *self.files.entry(file.to_owned()).or_insert(next);
-        let is_write = match action {
-            b"read" => false,
-            b"write" => true,
+        let access = match action {
+            b"read" => Access::Read,
+            b"write" => Access::Write,
             b"add" | b"open" | b"close" | b"wait" | b"sync" | b"datasync" | b"trim" => return Ok(None),
             other => return Err(format!("{} is no action of an iolog", shown(other))),
         };
@@ -201,7 +202,7 @@ impl Fio {
             return Err(format!("{} has no offset and length", shown(line)));
         };
         let extent = bytes(number(offset, "the offset")?, number(length, "the length")?);
-        Ok(Some(Record { time_ns, volume, is_write, extent }))
+        Ok(Some(Record { time_ns, volume, access, extent }))
     }
 }
 
@@ -225,15 +226,15 @@ pub(super) struct Mqsim;
 impl Parser for Mqsim {
     fn line(&mut self, line: &[u8], _number: u64) -> Result<Option<Record>, Problem> {
         let [time, device, sector, count, kind] = words(line, "time device sector sectors 0|1")?;
-        let is_write = match kind {
-            b"0" => true,
-            b"1" => false,
+        let access = match kind {
+            b"0" => Access::Write,
+            b"1" => Access::Read,
             other => return Err(format!("the type is {}, but 0 (write) or 1 (read) is needed", shown(other))),
         };
         Ok(Some(Record {
             time_ns: number(time, "the time")?,
             volume: volume(device, "the device")?,
-            is_write,
+            access,
             extent: bytes(scaled(sector, SECTOR, "the sector")?, scaled(count, SECTOR, "the number of sectors")?),
         }))
     }
@@ -251,7 +252,7 @@ impl Parser for Alibaba {
         Ok(Some(Record {
             time_ns: scaled(time, 1_000, "the time")?,
             volume: volume(device, "the device")?,
-            is_write: is_write(operation)?,
+            access: access(operation)?,
             extent: bytes(number(offset, "the offset")?, number(length, "the length")?),
         }))
     }
@@ -266,15 +267,15 @@ impl Parser for Tencent {
             return Ok(None);
         }
         let [time, sector, count, kind, id] = fields(line, b',', "time,sector,sectors,0|1,volume")?;
-        let is_write = match kind.trim_ascii() {
-            b"0" => false,
-            b"1" => true,
+        let access = match kind.trim_ascii() {
+            b"0" => Access::Read,
+            b"1" => Access::Write,
             other => return Err(format!("the type is {}, but 0 (read) or 1 (write) is needed", shown(other))),
         };
         Ok(Some(Record {
             time_ns: field::seconds(time, "the time")?,
             volume: volume(id, "the volume")?,
-            is_write,
+            access,
             extent: bytes(scaled(sector, SECTOR, "the sector")?, scaled(count, SECTOR, "the number of sectors")?),
         }))
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use liblzma::write::XzEncoder;
-use onewrite_cache::PageRequest;
+use onewrite_cache::{Access, PageRequest};
 
 use super::text::Own;
 use super::{Extent, Record};
@@ -101,20 +101,20 @@ impl TraceWriter {
             *time_ns = record.time_ns;
         }
         match (format, record.extent) {
-            (WriteFormat::Pages(_), Extent::Page(page)) => self.page(PageRequest::new(page, record.is_write)),
+            (WriteFormat::Pages(_), Extent::Page(page)) => self.page(PageRequest::new(page, record.access)),
             (WriteFormat::Pages(_), Extent::Bytes { length: 0, .. }) => Ok(()),
             (WriteFormat::Pages(size), Extent::Bytes { offset, length }) => {
                 let last = offset.saturating_add(length - 1) / size;
-                (offset / size..=last).try_for_each(|page| self.page(PageRequest::new(page, record.is_write)))
+                (offset / size..=last).try_for_each(|page| self.page(PageRequest::new(page, record.access)))
             }
             (WriteFormat::Bytes(size), Extent::Page(page)) => {
                 let Some(offset) = page.checked_mul(size) else {
                     let problem = format!("page {page} of {size} bytes has no offset in 64 bits; convert to pages");
                     return Err(LabError::Option(problem));
                 };
-                self.bytes(record.is_write, offset, size)
+                self.bytes(record.access, offset, size)
             }
-            (WriteFormat::Bytes(_), Extent::Bytes { offset, length }) => self.bytes(record.is_write, offset, length),
+            (WriteFormat::Bytes(_), Extent::Bytes { offset, length }) => self.bytes(record.access, offset, length),
         }
     }
 
@@ -123,22 +123,25 @@ impl TraceWriter {
     /// # Errors
     /// If the file cannot be written.
     pub fn page(&mut self, request: PageRequest) -> Result<(), LabError> {
-        self.begin(request.is_write());
+        self.begin(request.access());
         self.number(request.page());
         self.end()
     }
 
-    fn bytes(&mut self, is_write: bool, offset: u64, length: u64) -> Result<(), LabError> {
-        self.begin(is_write);
+    fn bytes(&mut self, access: Access, offset: u64, length: u64) -> Result<(), LabError> {
+        self.begin(access);
         self.number(offset);
         self.line.push(b',');
         self.number(length);
         self.end()
     }
 
-    fn begin(&mut self, is_write: bool) {
+    fn begin(&mut self, access: Access) {
         self.line.clear();
-        self.line.extend_from_slice(if is_write { b"w," } else { b"r," });
+        self.line.extend_from_slice(match access {
+            Access::Write => b"w,",
+            Access::Read => b"r,",
+        });
     }
 
     fn number(&mut self, mut value: u64) {

@@ -26,12 +26,20 @@ const PARTIAL: &[u8] = b".onewrite.part";
 const PARTIALS_MAX: u32 = 1000;
 const BLOCK: u64 = 4096;
 
+/// Where the source of a transfer lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// In the file system that is copied into.
+    Target,
+    /// On the host or in another file system.
+    Elsewhere,
+}
+
 /// A transfer of one or more trees into `fs`.
 pub struct CopyIn<'a, F, S> {
     fs: &'a F,
     source: &'a S,
-    /// Whether `source` is the tree of `fs` itself.
-    within: bool,
+    origin: Origin,
     watcher: &'a mut dyn Watcher,
     left: &'a mut Left,
     /// Inodes in `fs` of the files with several names.
@@ -56,16 +64,16 @@ struct Pending<N> {
 }
 
 impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
-    /// A transfer from `source` into `fs`; `within` if both are one file system.
+    /// A transfer from `source` into `fs`.
     pub fn new(
-        (fs, source, within): (&'a F, &'a S, bool),
+        (fs, source, origin): (&'a F, &'a S, Origin),
         watcher: &'a mut dyn Watcher,
         left: &'a mut Left,
     ) -> CopyIn<'a, F, S> {
         CopyIn {
             fs,
             source,
-            within,
+            origin,
             watcher,
             left,
             links: BTreeMap::new(),
@@ -143,7 +151,9 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
             return self.directory(entry, (attributes, identity), existing, pending).await;
         }
         match existing {
-            Some((ino, _)) if self.within && (0, ino.0) == identity => return refuse("it is the same file"),
+            Some((ino, _)) if self.origin == Origin::Target && (0, ino.0) == identity => {
+                return refuse("it is the same file");
+            }
             Some((_, FileKind::Directory)) => return refuse("there is a directory of that name in the target"),
             _ => (),
         }
@@ -181,7 +191,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         if !self.seen.insert(identity) {
             return refuse("damaged: this directory has two names; it was copied under the first; run `onewrite fsck`");
         }
-        if self.within && self.own.contains(&identity) {
+        if self.origin == Origin::Target && self.own.contains(&identity) {
             return refuse("a directory is not copied into itself");
         }
         let ino = match existing {
@@ -190,7 +200,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
                 self.own.insert((0, ino.0));
                 ino
             }
-            Some((ino, FileKind::Directory)) if !self.within || (0, ino.0) != identity => ino,
+            Some((ino, FileKind::Directory)) if self.origin == Origin::Elsewhere || (0, ino.0) != identity => ino,
             Some((_, FileKind::Directory)) => return refuse("it is the same directory"),
             Some(_) => return refuse("in the target there is something of that name that is no directory"),
         };

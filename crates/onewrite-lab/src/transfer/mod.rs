@@ -19,7 +19,7 @@ use onewrite_fs::{Attributes, DirectoryEntry, FileKind, FileView, FsError, FsRes
 
 use crate::error::LabError;
 
-pub use copy_in::CopyIn;
+pub use copy_in::{CopyIn, Origin};
 pub use copy_out::CopyOut;
 pub use host_tree::{HostNode, HostTree};
 pub use left::{Left, LeftOut};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use onewrite_cache::PageRequest;
+use onewrite_cache::{Access, PageRequest};
 use onewrite_lab::error::LabError;
 use onewrite_lab::trace::{
     Action, Drawing, Extent, Format, Record, Trace, TraceOptions, TraceWriter, VOLUME_PAGES, WriteFormat, draw,
@@ -52,13 +52,13 @@ fn read(name: &str, content: &[u8]) -> Result<(Vec<Record>, String), LabError> {
     all(&Scratch::new(name, content).0, &TraceOptions::default())
 }
 
-fn bytes(is_write: bool, offset: u64, length: u64) -> (bool, Extent) {
-    (is_write, Extent::Bytes { offset, length })
+fn bytes(access: Access, offset: u64, length: u64) -> (Access, Extent) {
+    (access, Extent::Bytes { offset, length })
 }
 
 /// The records of every trace below: a write of 8 KiB at 4096, a read of 512 bytes at 1 MiB.
-fn expected() -> [(bool, Extent); 2] {
-    [bytes(true, 4096, 8192), bytes(false, 1 << 20, 512)]
+fn expected() -> [(Access, Extent); 2] {
+    [bytes(Access::Write, 4096, 8192), bytes(Access::Read, 1 << 20, 512)]
 }
 
 /// Name of the format, a trace, and the nanoseconds between its two records.
@@ -88,7 +88,7 @@ const SAME: [(&str, &str, u64); 10] = [
 fn every_text_format_is_told_by_its_lines_and_says_the_same() {
     for (name, text, apart) in SAME {
         let (records, format) = read("trace", text.as_bytes()).unwrap();
-        let found: Vec<_> = records.iter().map(|record| (record.is_write, record.extent)).collect();
+        let found: Vec<_> = records.iter().map(|record| (record.access, record.extent)).collect();
         assert_eq!((format.as_str(), found), (name, expected().to_vec()));
         assert_eq!(records[1].time_ns.wrapping_sub(records[0].time_ns), apart, "{name}");
     }
@@ -119,8 +119,11 @@ fn a_trace_of_our_own_runs_is_read() {
     let text = "submitted_ns,latency_ns,operation,start_page,pages,cause,failed\n\
                 5,9,write-fua,1,2,journal,false\n6,1,flush,0,0,data,false\n7,1,read,256,1,data,false\n";
     let (records, format) = read("trace", text.as_bytes()).unwrap();
-    let found: Vec<_> = records.iter().map(|record| (record.is_write, record.extent)).collect();
-    assert_eq!((format.as_str(), found), ("run", vec![bytes(true, 4096, 8192), bytes(false, 1 << 20, 4096)]));
+    let found: Vec<_> = records.iter().map(|record| (record.access, record.extent)).collect();
+    assert_eq!(
+        (format.as_str(), found),
+        ("run", vec![bytes(Access::Write, 4096, 8192), bytes(Access::Read, 1 << 20, 4096)])
+    );
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn any_table_is_read_by_a_map_of_its_columns() {
     let table = Scratch::new("table", b"time;what;disk;sector;count\n7;PUT;2;8;16\n8;GET;2;2048;1\n");
     let options = TraceOptions { format: Some(format), ..TraceOptions::default() };
     let (records, _) = all(&table.0, &options).unwrap();
-    let found: Vec<_> = records.iter().map(|record| (record.is_write, record.extent)).collect();
+    let found: Vec<_> = records.iter().map(|record| (record.access, record.extent)).collect();
     assert_eq!(found, expected());
     assert_eq!((records[0].time_ns, records[0].volume), (7_000, 2));
 }
@@ -258,7 +261,7 @@ fn blktrace_file(is_little: bool) -> Vec<u8> {
 fn blktrace_is_read_on_either_kind_of_machine() {
     for is_little in [true, false] {
         let (records, format) = read("trace.blktrace.0", &blktrace_file(is_little)).unwrap();
-        let found: Vec<_> = records.iter().map(|record| (record.is_write, record.extent)).collect();
+        let found: Vec<_> = records.iter().map(|record| (record.access, record.extent)).collect();
         assert_eq!((format.as_str(), found), ("blktrace", expected().to_vec()));
     }
     let file = Scratch::new("trace", &blktrace_file(true));
@@ -278,7 +281,7 @@ fn blkparse_agrees_on_a_binary_trace() {
     let text = Scratch::new("text", &output.stdout);
     let options = TraceOptions { format: Some(Format::Blkparse), ..TraceOptions::default() };
     let of_text: Vec<_> =
-        all(&text.0, &options).unwrap().0.iter().map(|record| (record.is_write, record.extent)).collect();
+        all(&text.0, &options).unwrap().0.iter().map(|record| (record.access, record.extent)).collect();
     assert_eq!(of_text, expected(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
@@ -298,7 +301,7 @@ fn a_log_that_fio_wrote_is_read() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let json: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
     let count = |side: &str| json["jobs"][0][side]["total_ios"].as_u64().unwrap();
-    let writes = records.iter().filter(|record| record.is_write).count() as u64;
+    let writes = records.iter().filter(|record| record.access == Access::Write).count() as u64;
     assert_eq!((format.as_str(), writes, records.len() as u64 - writes), ("fio", count("write"), count("read")));
     assert!(records.iter().all(|record| matches!(record.extent, Extent::Bytes { length: 4096, .. })));
 }
@@ -323,10 +326,10 @@ fn an_object_of_oracle_general_is_a_page_that_is_read() {
         file.extend((-1_i64).to_le_bytes());
     }
     let (records, format) = read("x.oracleGeneral.zst", &zstd::encode_all(&file[..], 1).unwrap()).unwrap();
-    let found: Vec<_> = records.iter().map(|record| (record.is_write, record.extent)).collect();
+    let found: Vec<_> = records.iter().map(|record| (record.access, record.extent)).collect();
     assert_eq!(
         (format.as_str(), found),
-        ("oracle-general", [5, 7, 5].map(|page| (false, Extent::Page(page))).to_vec())
+        ("oracle-general", [5, 7, 5].map(|page| (Access::Read, Extent::Page(page))).to_vec())
     );
     assert_eq!(records[0].time_ns, 9_000_000_000);
 }
@@ -334,17 +337,20 @@ fn an_object_of_oracle_general_is_a_page_that_is_read() {
 #[test]
 fn what_is_written_is_read_again() {
     let records = [
-        Record { time_ns: 0, volume: 0, is_write: true, extent: Extent::Bytes { offset: 4095, length: 4098 } },
-        Record { time_ns: 0, volume: 0, is_write: false, extent: Extent::Bytes { offset: 0, length: 1 } },
-        Record { time_ns: 0, volume: 0, is_write: false, extent: Extent::Page(7) },
+        Record { time_ns: 0, volume: 0, access: Access::Write, extent: Extent::Bytes { offset: 4095, length: 4098 } },
+        Record { time_ns: 0, volume: 0, access: Access::Read, extent: Extent::Bytes { offset: 0, length: 1 } },
+        Record { time_ns: 0, volume: 0, access: Access::Read, extent: Extent::Page(7) },
     ];
     for name in ["plain.csv", "csv.gz", "csv.zst"] {
         for (format, wanted) in [
-            (WriteFormat::Bytes(4096), vec![bytes(true, 4095, 4098), bytes(false, 0, 1), bytes(false, 7 * 4096, 4096)]),
+            (
+                WriteFormat::Bytes(4096),
+                vec![bytes(Access::Write, 4095, 4098), bytes(Access::Read, 0, 1), bytes(Access::Read, 7 * 4096, 4096)],
+            ),
             (
                 WriteFormat::Pages(4096),
-                [(true, 0), (true, 1), (true, 2), (false, 0), (false, 7)]
-                    .map(|(w, page)| (w, Extent::Page(page)))
+                [(Access::Write, 0), (Access::Write, 1), (Access::Write, 2), (Access::Read, 0), (Access::Read, 7)]
+                    .map(|(access, page)| (access, Extent::Page(page)))
                     .to_vec(),
             ),
         ] {
@@ -353,11 +359,7 @@ fn what_is_written_is_read_again() {
             records.iter().for_each(|record| writer.record(record, format).unwrap());
             writer.finish().unwrap();
             let found = all(&file.0, &TraceOptions::default()).unwrap().0;
-            assert_eq!(
-                found.iter().map(|record| (record.is_write, record.extent)).collect::<Vec<_>>(),
-                wanted,
-                "{name}"
-            );
+            assert_eq!(found.iter().map(|record| (record.access, record.extent)).collect::<Vec<_>>(), wanted, "{name}");
         }
     }
 }

@@ -12,7 +12,7 @@ use onewrite_lab::{LabError, is_same_file};
 
 use super::cp::{directory, tell_left};
 use crate::args::{Mkdir, Mv, Rm};
-use crate::open::{named_place, with_image};
+use crate::open::{Changes, named_place, with_image};
 use crate::progress::Copying;
 
 /// Moves all places except the last to the last place.
@@ -24,7 +24,7 @@ pub fn mv(args: &Mv) -> anyhow::Result<ExitCode> {
         bail!("{other} and {image} are two images; copy with `onewrite cp`, then `onewrite rm`");
     }
     let (target, sources) = (target.clone(), sources.to_vec());
-    let left = with_image(image, true, async move |fs| {
+    let left = with_image(image, Changes::Kept, async move |fs| {
         let directory = directory(fs, &target).await?;
         if sources.len() > 1 && directory.is_none() {
             bail!("{target} is not a directory, so it cannot take several things; `onewrite mkdir` makes one");
@@ -88,7 +88,7 @@ where
     let mut left = Left::default();
     for (image, paths) in by_image(places)? {
         let (so_far, change) = (std::mem::take(&mut left), change.clone());
-        left = with_image(&image, true, async move |fs| {
+        left = with_image(&image, Changes::Kept, async move |fs| {
             let mut left = so_far;
             for path in &paths {
                 note(&mut left, path, change(fs, path).await)?;

@@ -8,12 +8,12 @@ use onewrite_block::Runtime;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::Ext4;
 use onewrite_fs::{FileKind, FileSystem, FileView, FsError, Ino};
-use onewrite_lab::transfer::{CopyIn, CopyOut, HostNode, HostTree, Keep, Left, Source, Transferred, Tree};
+use onewrite_lab::transfer::{CopyIn, CopyOut, HostNode, HostTree, Keep, Left, Origin, Source, Transferred, Tree};
 use onewrite_lab::{LabError, is_same_file};
 
 use crate::args::Cp;
 use crate::escape;
-use crate::open::{beside, split_place, with_image_and, with_view};
+use crate::open::{Changes, beside, split_place, with_image_and, with_view};
 use crate::progress::Copying;
 use crate::stop::Changing;
 
@@ -26,7 +26,7 @@ pub fn cp(args: &Cp) -> anyhow::Result<ExitCode> {
     let several = sources.len() > 1;
     let groups = Group::of(sources);
     if let Some((image, path)) = split_place(target) {
-        return with_image_and(&image.clone(), true, async move |fs, runtime| {
+        return with_image_and(&image.clone(), Changes::Kept, async move |fs, runtime| {
             let mut report = Report::default();
             let target = Target::of(fs, &path, several).await?;
             for group in groups {
@@ -134,11 +134,11 @@ impl Group {
             _ if report.broken.is_some() => (),
             None => self.copy_from_host(fs, target, report).await?,
             Some(own) if own == image || is_same_file(own, image) => {
-                self.copy_from(&Tree(fs), fs, (target, true), report).await;
+                self.copy_from(&Tree(fs), fs, (target, Origin::Target), report).await;
             }
             Some(other) => {
                 let other = beside(runtime, other).await?;
-                self.copy_from(&Tree(&other), fs, (target, false), report).await;
+                self.copy_from(&Tree(&other), fs, (target, Origin::Elsewhere), report).await;
                 other.unmount().await?;
             }
         }
@@ -149,14 +149,14 @@ impl Group {
         &self,
         tree: &Tree<'_, F>,
         fs: &Ext4,
-        (target, within): (&Target, bool),
+        (target, origin): (&Target, Origin),
         report: &mut Report,
     ) {
         let found = self.resolved(tree.0).await;
         let mut left = std::mem::take(&mut report.left);
         let mut watcher = Copying::new("cp");
         watcher.weigh(tree, found.iter().flatten().copied()).await;
-        let mut copy = CopyIn::new((fs, tree, within), &mut watcher, &mut left);
+        let mut copy = CopyIn::new((fs, tree, origin), &mut watcher, &mut left);
         for ((source, path), found) in self.places.iter().zip(found) {
             let outcome = match found {
                 Ok(ino) => target.take(&mut copy, &ino, source, own_name(path)).await,
@@ -176,7 +176,7 @@ impl Group {
         let mut left = std::mem::take(&mut report.left);
         let mut watcher = Copying::new("cp");
         watcher.weigh(&tree, found.iter().flatten().map(|(node, _)| node.clone())).await;
-        let mut copy = CopyIn::new((fs, &tree, false), &mut watcher, &mut left);
+        let mut copy = CopyIn::new((fs, &tree, Origin::Elsewhere), &mut watcher, &mut left);
         for ((source, _), found) in self.places.iter().zip(found) {
             let outcome = match found {
                 Ok((node, own)) => target.take(&mut copy, &node, source, own.as_deref()).await,

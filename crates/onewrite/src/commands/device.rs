@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use onewrite_block::{Choices, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerLoss};
+use onewrite_block::{Choices, Durable, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerLoss};
 use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
 use onewrite_device::{Layer, OperationLatency, Profile, waf};
 use onewrite_lab::draw;
@@ -147,7 +147,7 @@ fn draw_timeline(profile: &Profile, args: &Device, path: &Path) -> anyhow::Resul
             bench.device_mut().record_operations();
         }
         let start = Lpn(choices.below(pages));
-        bench.one(Operation::Write { start, pages: vec![Page::ZEROS], fua: false });
+        bench.one(Operation::Write { start, pages: vec![Page::ZEROS], durable: Durable::AfterFlush });
     }
     let svg = draw::timeline(&shape, &bench.device_mut().take_operations());
     output::write(path, &svg)?;

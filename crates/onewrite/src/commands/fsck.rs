@@ -11,7 +11,7 @@ use onewrite_lab::session::{Judgement, Mended, Prospect, judge, mend, prospect};
 
 use crate::args::Fsck;
 use crate::escape;
-use crate::open::{replayed, with_device};
+use crate::open::{Changes, replayed, with_device};
 use crate::output::{is_stdout, write_json};
 use crate::outputs::Outputs;
 
@@ -60,7 +60,8 @@ type Looked = (Result<Judgement, String>, Option<Prospect>);
 
 fn look(args: &Fsck) -> anyhow::Result<ExitCode> {
     let name = args.image.display().to_string();
-    let (judged, prospect) = with_device(&args.image, !args.no_changes, looked)?;
+    let changes = if args.no_changes { Changes::InMemory } else { Changes::Kept };
+    let (judged, prospect) = with_device(&args.image, changes, looked)?;
     let judgement = match judged {
         Ok(judgement) => judgement,
         Err(damage) => {
@@ -72,7 +73,7 @@ fn look(args: &Fsck) -> anyhow::Result<ExitCode> {
         write_json(path, &json(&name, &judgement, &[])?)?;
     }
     let is_told = args.json.as_deref().is_some_and(is_stdout);
-    Ok(say(&name, &judgement, (args.no_changes, &cure(prospect.as_ref())), is_told))
+    Ok(say(&name, &judgement, (changes, &cure(prospect.as_ref())), is_told))
 }
 
 async fn looked(port: DevicePort) -> anyhow::Result<Looked> {
@@ -101,7 +102,7 @@ fn cure(prospect: Option<&Prospect>) -> String {
 /// Makes all repairs that `manner` allows, or none.
 fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     let name = args.image.display().to_string();
-    let mended = with_device(&args.image, true, async move |port| Ok(mend(&port, manner).await?));
+    let mended = with_device(&args.image, Changes::Kept, async move |port| Ok(mend(&port, manner).await?));
     let Mended { recovered, repaired, prospect } = mended?;
     let is_repaired = !repaired.blocks.is_empty();
     let done: &[Change] = if is_repaired { &repaired.changes } else { &[] };
@@ -117,7 +118,7 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
             outln!("{name}: {refused} of the repairs may lose something: nothing was written, run with -y");
         }
     }
-    let code = say(&name, &judgement, (false, &cure(Some(&prospect))), is_told);
+    let code = say(&name, &judgement, (Changes::Kept, &cure(Some(&prospect))), is_told);
     let is_clean = judgement.report.is_clean();
     Ok(if is_clean && is_repaired { ExitCode::from(CORRECTED) } else { code })
 }
@@ -139,7 +140,7 @@ fn json(name: &str, judgement: &Judgement, repaired: &[Change]) -> anyhow::Resul
 }
 
 /// Prints the result for people, unless JSON was printed in its place; `cure` is the advice for remaining damage.
-fn say(name: &str, judgement: &Judgement, (no_changes, cure): (bool, &str), is_told: bool) -> ExitCode {
+fn say(name: &str, judgement: &Judgement, (changes, cure): (Changes, &str), is_told: bool) -> ExitCode {
     let report = &judgement.report;
     let code = match (report.is_clean(), report.has_unknown_features) {
         (true, _) => ExitCode::SUCCESS,
@@ -150,7 +151,7 @@ fn say(name: &str, judgement: &Judgement, (no_changes, cure): (bool, &str), is_t
         return code;
     }
     if let Some(recovered) = judgement.recovered {
-        outln!("{name}: {}", replayed(&recovered, !no_changes));
+        outln!("{name}: {}", replayed(&recovered, changes));
     }
     report.findings.iter().for_each(|finding| outln!("{name}: {finding}"));
     let unkept = report.finding_count - report.findings.len() as u64;

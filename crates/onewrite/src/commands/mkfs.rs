@@ -11,7 +11,7 @@ use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FileView};
 use onewrite_lab::experiment::{disk, wall_time};
 use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, format, held_by};
-use onewrite_lab::transfer::{CopyIn, HostTree, Left, Transferred, weigh};
+use onewrite_lab::transfer::{CopyIn, HostTree, Left, Origin, Transferred, weigh};
 use onewrite_lab::{LabError, Partial};
 
 use super::cp::tell_left;
@@ -64,7 +64,7 @@ async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Lef
     let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::new(&from.display().to_string()));
     let root = tree.at(&path)?;
     watcher.weigh(&tree, std::iter::once(root.clone())).await;
-    let mut copy = CopyIn::new((&fs, &tree, false), &mut watcher, &mut left);
+    let mut copy = CopyIn::new((&fs, &tree, Origin::Elsewhere), &mut watcher, &mut left);
     let shown = from.as_os_str().as_encoded_bytes();
     let copied = copy.tree(&root, shown, fs.root(), None).await;
     drop(copy);

@@ -25,7 +25,7 @@ use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{DeviceChoice, FormatOptions, format, lazy_journal_bytes, open_disk, view_disk};
 
 use crate::args::{Mount, Umount};
-use crate::open::replayed;
+use crate::open::{Changes, replayed};
 use crate::stop;
 pub use helper::{Called, called_as};
 use options::Wanted;
@@ -207,9 +207,9 @@ async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyho
 }
 
 fn tell_recovered(fs: &Ext4, source: &str) {
-    let read_only = fs.options().read_only;
+    let changes = if fs.options().read_only { Changes::InMemory } else { Changes::Kept };
     if let Some(recovered) = fs.recovered() {
-        tracing::info!("{source}: {}", replayed(&recovered, !read_only));
+        tracing::info!("{source}: {}", replayed(&recovered, changes));
     }
     fs.warnings().iter().for_each(|warning| tracing::warn!("{source}: {warning}"));
 }
