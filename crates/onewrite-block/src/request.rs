@@ -99,8 +99,8 @@ pub enum Operation {
         /// Number of pages, at least one and at most [`Geometry::transfer_pages_max`](crate::Geometry).
         count: u32,
     },
-    /// Replaces the pages from `start` on. Durable after a FLUSH submitted after its completion; durable on completion if `durable`
-    /// says so.
+    /// Replaces the pages from `start` on. Durable after a FLUSH submitted after its completion, or on completion, as
+    /// `durable` says.
     Write {
         /// First page.
         start: Lpn,

@@ -1,22 +1,15 @@
 //! Atomic files: a commit of drafts is there as a whole or not at all, in every state.
 
-use onewrite_block::Nanos;
+mod support;
+
 use onewrite_crash::{CrashPlan, ExploreOptions, Ext4Subject, Report, Workload, WorkloadSpec, crash, explore, trace};
 use onewrite_fs::ext4::{Mode, Scope};
+
+use crate::support::options;
 
 /// The modes that log content.
 fn modes() -> impl Iterator<Item = Mode> {
     Mode::ALL.into_iter().filter(|mode| mode.scope() == Scope::Full)
-}
-
-fn options(states_max: u64) -> ExploreOptions {
-    ExploreOptions {
-        states_max,
-        cache_pages: 256,
-        commit_interval: Nanos::from_millis(50),
-        checkpoint_age: Nanos::from_millis(200),
-        ..ExploreOptions::default()
-    }
 }
 
 fn random(mode: Mode, options: &ExploreOptions) -> Report {

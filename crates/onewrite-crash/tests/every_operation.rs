@@ -1,7 +1,8 @@
 //! Workloads of every kind of operation: collapse and insert range, attributes, extended attributes, and files that all
 //! tasks append to and write past the page cache.
 
-use onewrite_block::Nanos;
+mod support;
+
 use onewrite_crash::{
     Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Promise, Report, Subject, Workload, WorkloadSpec, crash,
     explore,
@@ -9,15 +10,7 @@ use onewrite_crash::{
 use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::{FileSystem, FsResult, Ino};
 
-fn options(states_max: u64) -> ExploreOptions {
-    ExploreOptions {
-        states_max,
-        cache_pages: 256,
-        commit_interval: Nanos::from_millis(50),
-        checkpoint_age: Nanos::from_millis(200),
-        ..ExploreOptions::default()
-    }
-}
+use crate::support::options;
 
 fn random<S: Subject + Clone + Send>(subject: S, options: &ExploreOptions) -> Report {
     let spec: WorkloadSpec = "random-all:60".parse().expect("workload");

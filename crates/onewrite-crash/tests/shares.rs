@@ -1,20 +1,15 @@
 //! Shares: when a call has returned, its targets have the shared content in every state; before, all have it or none.
 
-use onewrite_block::{Geometry, Nanos};
+mod support;
+
+use onewrite_block::Geometry;
 use onewrite_crash::{
     Action, CrashPlan, ExploreOptions, Ext4Subject, Report, Workload, WorkloadSpec, crash, explore, trace,
 };
 use onewrite_fs::ext4::{Mode, Scope};
 
 fn options(states_max: u64) -> ExploreOptions {
-    ExploreOptions {
-        states_max,
-        cache_pages: 256,
-        commit_interval: Nanos::from_millis(50),
-        checkpoint_age: Nanos::from_millis(200),
-        e2fsck_every: 200,
-        ..ExploreOptions::default()
-    }
+    ExploreOptions { e2fsck_every: 200, ..support::options(states_max) }
 }
 
 /// The same on a disk without SHARE.

@@ -1,6 +1,8 @@
 //! Explorers side by side give the same report as one, to the byte.
 
-use onewrite_block::{Nanos, PAGE_SIZE, PowerCut};
+mod support;
+
+use onewrite_block::{PAGE_SIZE, PowerCut};
 use onewrite_crash::{
     Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Name, Report, Subject, Workload, WorkloadSpec, crash,
 };
@@ -9,16 +11,7 @@ use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::{FsResult, Ino, RenameManner};
 
 fn options(states_max: u64) -> ExploreOptions {
-    ExploreOptions {
-        states_max,
-        cache_pages: 256,
-        commit_interval: Nanos::from_millis(50),
-        checkpoint_age: Nanos::from_millis(200),
-        e2fsck_every: 400,
-        samples: 6,
-        exhaustive_writes_max: 3,
-        ..ExploreOptions::default()
-    }
+    ExploreOptions { e2fsck_every: 400, samples: 6, exhaustive_writes_max: 3, ..support::options(states_max) }
 }
 
 fn explored<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPlan<'_>) -> Report {

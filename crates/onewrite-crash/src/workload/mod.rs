@@ -33,6 +33,18 @@ pub enum WorkloadSpec {
 }
 
 impl WorkloadSpec {
+    /// Whether `name` begins as those of this kind do; it may still be refused.
+    pub fn is_named(name: &str) -> bool {
+        let kind = name.split_once(':').map(|(kind, _)| kind);
+        kind.is_some_and(|kind| matches!(kind, "ace" | "script") || Operations::from_name(kind).is_some())
+    }
+
+    /// The forms of all names, for messages.
+    pub fn forms() -> String {
+        let random = Operations::ALL.map(|operations| format!("{}:OPERATIONS, ", operations.name())).concat();
+        format!("ace:1, ace:2, ace:3, {random}script:ACTIONS")
+    }
+
     /// The number of workloads; `None` if the series is endless.
     pub fn count(&self) -> Option<usize> {
         match self {
@@ -60,10 +72,7 @@ impl fmt::Display for WorkloadSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WorkloadSpec::Ace(length) => write!(f, "ace:{length}"),
-            WorkloadSpec::Random(Operations::Plain, actions) => write!(f, "random:{actions}"),
-            WorkloadSpec::Random(Operations::All, actions) => write!(f, "random-all:{actions}"),
-            WorkloadSpec::Random(Operations::Atomic, actions) => write!(f, "atomic:{actions}"),
-            WorkloadSpec::Random(Operations::Shares, actions) => write!(f, "shares:{actions}"),
+            WorkloadSpec::Random(operations, actions) => write!(f, "{}:{actions}", operations.name()),
             WorkloadSpec::Script(workload) => write!(f, "script:{workload}"),
         }
     }
@@ -75,23 +84,17 @@ impl FromStr for WorkloadSpec {
     fn from_str(text: &str) -> Result<WorkloadSpec, CrashError> {
         let refuse = |reason: &str| CrashError::Workload { text: text.into(), reason: reason.into() };
         let (kind, rest) = text.split_once(':').ok_or_else(|| refuse("no such workload"))?;
+        if let Some(operations) = Operations::from_name(kind) {
+            return match rest.parse() {
+                Ok(actions) if actions > 0 => Ok(WorkloadSpec::Random(operations, actions)),
+                _ => Err(refuse("a number of operations is needed")),
+            };
+        }
         match kind {
             "ace" => match rest.parse() {
                 Ok(length @ 1..=3) => Ok(WorkloadSpec::Ace(length)),
                 _ => Err(refuse("a length of 1, 2 or 3 is needed")),
             },
-            "random" | "random-all" | "atomic" | "shares" => {
-                let operations = match kind {
-                    "random" => Operations::Plain,
-                    "random-all" => Operations::All,
-                    "atomic" => Operations::Atomic,
-                    _ => Operations::Shares,
-                };
-                match rest.parse() {
-                    Ok(actions) if actions > 0 => Ok(WorkloadSpec::Random(operations, actions)),
-                    _ => Err(refuse("a number of operations is needed")),
-                }
-            }
             "script" => Ok(WorkloadSpec::Script(rest.parse()?)),
             _ => Err(refuse("no such workload")),
         }

@@ -25,6 +25,26 @@ pub enum Operations {
     Shares,
 }
 
+impl Operations {
+    /// All kinds.
+    pub(super) const ALL: [Operations; 4] =
+        [Operations::Plain, Operations::All, Operations::Atomic, Operations::Shares];
+
+    /// The name before the colon.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Operations::Plain => "random",
+            Operations::All => "random-all",
+            Operations::Atomic => "atomic",
+            Operations::Shares => "shares",
+        }
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<Operations> {
+        Operations::ALL.into_iter().find(|operations| operations.name() == name)
+    }
+}
+
 /// The shape of a random workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RandomShape {

@@ -17,9 +17,6 @@ use crate::session::{JobSpec, crash_workloads};
 use crate::workload::filebench::Personality;
 use crate::workload::postmark;
 
-/// Names of workloads that begin like this are the explorer's own.
-const OWN: [&str; 6] = ["ace:", "random:", "random-all:", "atomic:", "shares:", "script:"];
-
 /// The fields are the options of `onewrite crash`.
 #[derive(Clone, Debug)]
 pub struct CrashExperiment {
@@ -176,7 +173,7 @@ impl CrashExperiment {
     /// One that is not known or not understood.
     pub fn workloads(&self, subject: &Ext4Subject) -> Result<Box<dyn Iterator<Item = Workload>>, LabError> {
         let name = self.workload.as_str();
-        let is_own = self.job_text.is_none() && OWN.iter().any(|kind| name.starts_with(kind));
+        let is_own = self.job_text.is_none() && WorkloadSpec::is_named(name);
         let personality = Personality::from_name(name).filter(|_| self.job_text.is_none());
         let is_postmark = name == postmark::NAME && self.job_text.is_none();
         let for_files = self.file.given().or(self.runtime.map(|_| "--runtime"));
@@ -202,11 +199,7 @@ impl CrashExperiment {
                 JobSpec::Fio(job_file((name, self.job_text.as_deref()), &self.file, self.runtime, machine)?)
             }
             None => {
-                return refused(format!(
-                    "{name}: neither a job file nor ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
-                     atomic:OPERATIONS, shares:OPERATIONS, script:ACTIONS, {}",
-                    known()
-                ));
+                return refused(format!("{name}: neither a job file nor {}, {}", WorkloadSpec::forms(), known()));
             }
         };
         Ok(Box::new(crash_workloads(&job, self.seed)?))

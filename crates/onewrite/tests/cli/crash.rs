@@ -30,6 +30,31 @@ fn a_report_is_json_alone_on_standard_output_and_the_same_for_a_seed() {
     assert!(first.out() == run(3).ok() && first.out() != run(4).ok());
 }
 
+/// The documentation's table and the help name the workloads that the program takes.
+#[test]
+fn workloads_of_the_documentation_are_taken_and_stand_in_the_help() {
+    let scratch = Scratch::new();
+    let page = include_str!("../../../../docs/crash-model.md");
+    let names: Vec<&str> = page
+        .lines()
+        .skip_while(|line| *line != "| name | what |")
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|line| line.split('`').nth(1).filter(|name| name.contains(':')))
+        .collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    let help = scratch.onewrite("help crash").ok();
+    for name in names {
+        let workload = name.replace(":N", ":40").replace("…", "create /a; sync");
+        let run = scratch.onewrite_with(&["crash", &workload, "--mode", "data", "--states", "5"]);
+        assert!(run.err().contains("violations: none"), "{workload}: {}", run.err());
+        let form = name.replace(":N", ":OPERATIONS").replace("…", "ACTIONS");
+        assert!(help.contains(&form), "{form} is not in the help");
+    }
+    let refused = scratch.onewrite("crash shaers:40").err();
+    assert!(refused.contains("shares:OPERATIONS") && refused.contains("script:ACTIONS"), "{refused}");
+}
+
 #[test]
 fn jobs_and_personalities_are_workloads() {
     let scratch = Scratch::new();

@@ -6,11 +6,10 @@ use std::os::unix::fs::FileExt;
 
 use onewrite_block::Choices;
 
-use crate::support::{Mounted, lines_before_kill, text};
+use crate::support::{Mounted, PRELUDE, lines_before_kill, text};
 
 /// The ioctls, for the scripts below.
 const CALLS: &str = "
-import errno, fcntl, os, signal, struct, sys, time
 START, COMMIT, ABORT, FEATURES = 0xf501, 0xf502, 0xf505, 0x8004f50c
 
 def features(fd):
@@ -21,26 +20,11 @@ def features(fd):
 def together(fd, number, inodes):
     value = struct.pack('=Q%dQ' % len(inodes), len(inodes), *inodes)
     fcntl.ioctl(fd, 0x4000f500 | number | len(value) << 16, value)
-
-def refusal(call, *arguments):
-    try:
-        call(*arguments)
-    except OSError as error:
-        return errno.errorcode[error.errno]
-    return 'allowed'
-
-def file(name, content):
-    with open(name, 'wb') as new:
-        new.write(content)
-    return os.open(name, os.O_RDWR)
-
-def equal(found, wanted):
-    assert found == wanted, (found[:40] if isinstance(found, bytes) else found, wanted)
 ";
 
 /// Runs a script with [`CALLS`] on the mount; it asserts by itself.
 fn run(place: &Mounted, script: &str) {
-    text(&place.run("python3", &["-c", &format!("{CALLS}{script}")]).expect("python3"));
+    place.python(CALLS, script);
 }
 
 /// Runs a script on a mount in mode `data`, and checks the image.
@@ -263,7 +247,7 @@ fn a_commit_never_overtakes_writes_and_is_whole_after_kills() {
 
 /// Kills the mount some time after a first round was committed; returns the last round that was.
 fn rounds_before_kill(place: &Mounted, last: u64, after_milliseconds: u64) -> u64 {
-    let said = lines_before_kill(place, &format!("{CALLS}{ROUNDS}"), &last.to_string(), after_milliseconds);
+    let said = lines_before_kill(place, &format!("{PRELUDE}{CALLS}{ROUNDS}"), &last.to_string(), after_milliseconds);
     said.last().expect("a round is committed").parse().unwrap()
 }
 

@@ -1,28 +1,16 @@
 //! Marked files, by attribute or by the mount's pattern: every program's changes are private until `fsync`.
 
-use crate::support::{Mounted, refusal, text};
+use crate::support::{Mounted, refusal};
 
 /// For the scripts below.
 const HELP: &str = "
-import errno, os, signal, sys
-
-def equal(found, wanted):
-    assert found == wanted, (found, wanted)
-
-def refusal(call, *arguments):
-    try:
-        call(*arguments)
-    except OSError as error:
-        return errno.errorcode[error.errno]
-    return 'allowed'
-
 def content(name):
     with open(name, 'rb') as file:
         return file.read()
 ";
 
 fn run(place: &Mounted, script: &str) {
-    text(&place.run("python3", &["-c", &format!("{HELP}{script}")]).expect("python3"));
+    place.python(HELP, script);
 }
 
 /// What holds for the marked file `f`, however it was marked.

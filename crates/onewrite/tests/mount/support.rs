@@ -12,6 +12,26 @@ use onewrite_testing::skipped;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+/// What scripts of Python on a mount begin with.
+pub const PRELUDE: &str = "
+import errno, fcntl, os, shutil, signal, struct, subprocess, sys, time
+
+def refusal(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return 'allowed'
+
+def file(name, content):
+    with open(name, 'wb') as new:
+        new.write(content)
+    return os.open(name, os.O_RDWR)
+
+def equal(found, wanted):
+    assert found == wanted, (found[:40] if isinstance(found, bytes) else found, wanted)
+";
+
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A scratch directory with `image` and the mount point `mnt` in it. Drop removes all of it.
@@ -95,6 +115,11 @@ impl Mounted {
                 None
             }
         }
+    }
+
+    /// Runs a script of Python on the mount, behind [`PRELUDE`] and `help`; it asserts by itself.
+    pub fn python(&self, help: &str, script: &str) {
+        text(&self.run("python3", &["-c", &format!("{PRELUDE}{help}{script}")]).expect("python3"));
     }
 
     /// Runs a shell line on the mount; returns its output.
