@@ -8,4 +8,4 @@ mod letters;
 mod volume;
 
 pub use letters::{Letter, Stop};
-pub use volume::{Draft, DraftFile, File, Metadata, SharedRange, Volume, VolumeError, make_image};
+pub use volume::{Draft, DraftFile, File, Mapping, Metadata, SharedRange, Volume, VolumeError, make_image};

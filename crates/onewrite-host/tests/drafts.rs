@@ -1,12 +1,12 @@
 //! Drafts of a volume: changes of several files, whole or not at all.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_host::{SharedRange, Volume, VolumeError, make_image};
+use onewrite_testing::{killed_after, tell_committed};
 
 #[path = "../examples/atomic_transfer.rs"]
 mod atomic_transfer;
@@ -140,45 +140,19 @@ const IMAGE: &str = "ONEWRITE_TRANSFERS_ON";
 #[test]
 fn transfers_until_it_is_killed() {
     let Some(image) = std::env::var_os(IMAGE) else { return };
-    let tell = |count| {
-        let mut out = std::io::stdout();
-        writeln!(out, "\ntransfer {count}").and_then(|()| out.flush()).expect("the parent reads");
-    };
-    atomic_transfer::run(Path::new(&image), u64::MAX, tell).unwrap();
+    atomic_transfer::run(Path::new(&image), u64::MAX, tell_committed).unwrap();
 }
 
 #[test]
 fn coins_survive_kills() {
     let place = ScratchImage::new();
     for round in 1..=5 {
-        let durable = transfers_before_kill(&place.0, round * 30);
+        let durable = killed_after("transfers_until_it_is_killed", &[(IMAGE, place.0.as_os_str())], round * 30);
         assert!(durable >= round * 30, "transfers before the kill: {durable}");
         let (alice, bob) = atomic_transfer::run(&place.0, 0, |_| ()).unwrap();
         assert_eq!(alice + bob, atomic_transfer::COINS, "round {round}");
         place.check();
     }
-}
-
-/// Starts transfers in another process, kills it after `count` of them, and returns how many it told of.
-fn transfers_before_kill(image: &Path, count: u64) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "transfers_until_it_is_killed", "--nocapture"])
-        .env(IMAGE, image)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let mut told = 0;
-    for line in lines {
-        if let Some(number) = line.strip_prefix("transfer ") {
-            told = number.parse().unwrap();
-            if told == count {
-                child.kill().unwrap();
-            }
-        }
-    }
-    child.wait().unwrap();
-    told
 }
 
 /// Without SHARE the pages go through the log, whole or not at all.

@@ -3,11 +3,10 @@
 mod support;
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_testing::{killed_after, tell_committed};
 use support::{Image, Mounted, add, judge, make};
 
 #[path = "../examples/ledger.rs"]
@@ -18,33 +17,10 @@ const IMAGE: &str = "ONEWRITE_SQLITE_ON";
 /// Names the journal mode to it.
 const JOURNAL: &str = "ONEWRITE_SQLITE_JOURNAL";
 
-fn tell(count: i64) {
-    let mut out = std::io::stdout();
-    writeln!(out, "\ncommitted {count}").and_then(|()| out.flush()).expect("the parent reads");
-}
-
 /// Starts the test `work` in another process, kills it when it has told of `count` commits, and returns the last that
 /// it told of.
 fn killed(work: &str, image: &Path, journal: &OsStr, count: i64) -> i64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", work, "--nocapture"])
-        .env(IMAGE, image)
-        .env(JOURNAL, journal)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let mut told = 0;
-    for line in lines {
-        if let Some(number) = line.strip_prefix("committed ") {
-            told = number.parse().unwrap();
-            if told == count {
-                child.kill().unwrap();
-            }
-        }
-    }
-    child.wait().unwrap();
-    told
+    killed_after(work, &[(IMAGE, image.as_os_str()), (JOURNAL, journal)], count as u64) as i64
 }
 
 /// Not a test of its own: [`entries_survive_kills`] starts it in a process and kills that.
@@ -55,7 +31,7 @@ fn adds_until_it_is_killed() {
     let database = mounted.open("/db", &journal);
     for number in judge(&database) + 1.. {
         add(&database, number).unwrap();
-        tell(number);
+        tell_committed(number as u64);
     }
 }
 
@@ -80,7 +56,7 @@ fn entries_survive_kills() {
 #[test]
 fn orders_until_it_is_killed() {
     let Some(image) = std::env::var_os(IMAGE) else { return };
-    ledger::run(Path::new(&image), u64::MAX, tell).unwrap();
+    ledger::run(Path::new(&image), u64::MAX, tell_committed).unwrap();
 }
 
 #[test]

@@ -10,6 +10,41 @@ macro_rules! skipped {
     };
 }
 
+/// Starts a test of this program in a process of its own, with further variables in its environment, and kills it when
+/// it has printed the line `committed COUNT`. Returns the last count that it printed.
+///
+/// # Panics
+/// If the process cannot be started.
+pub fn killed_after(test: &str, variables: &[(&str, &std::ffi::OsStr)], count: u64) -> u64 {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    let mut process = Command::new(std::env::current_exe().expect("this program has a path"));
+    process.args(["--exact", test, "--nocapture"]).envs(variables.iter().copied()).stdout(Stdio::piped());
+    let mut child = process.spawn().expect("this program starts again");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    let mut told = 0;
+    for number in lines.filter_map(|line| line.strip_prefix("committed ").and_then(|number| number.parse().ok())) {
+        told = number;
+        if told == count {
+            child.kill().expect("it is ours");
+        }
+    }
+    child.wait().expect("it is ours");
+    told
+}
+
+/// Prints the line that [`killed_after`] waits for.
+///
+/// # Panics
+/// If nobody reads.
+pub fn tell_committed(count: u64) {
+    use std::io::Write;
+
+    let mut out = std::io::stdout();
+    writeln!(out, "\ncommitted {count}").and_then(|()| out.flush()).expect("the parent reads");
+}
+
 /// What [`skipped!`] calls: writes `SKIPPED: why` and the name of the test, which is its thread's.
 pub fn say_skipped(why: std::fmt::Arguments<'_>) {
     use std::io::Write;

@@ -29,6 +29,7 @@ use onewrite_fs::{AtomicFiles, Content, DraftId, FsError, Ino, NewNode, Position
 use super::core::Core;
 use super::error::VolumeError;
 use super::file::File;
+use super::mapping::{self, Mapping};
 use super::paths::followed;
 
 /// Changes of several files, private until [`Draft::commit`]. Any thread may use it.
@@ -127,6 +128,20 @@ impl Draft {
         commit(&self.core, &[self])
     }
 
+    /// Commits what was stored into the mappings since their last msync, and all other changes of the draft, as one
+    /// step.
+    ///
+    /// # Errors
+    /// As [`DraftFile::write_at`] and [`Draft::commit`]: nothing has become visible, and the stores stay in the
+    /// mappings. EINVAL for a mapping of another draft.
+    pub fn msync(&self, mappings: &mut [&mut Mapping]) -> Result<(), VolumeError> {
+        if !mappings.iter().all(|mapping| mapping.is_of(&self.core, self.id)) {
+            let text = "a mapping of another draft cannot be committed here: msync it with its own draft";
+            return Err(FsError::Invalid(text.to_owned()).into());
+        }
+        mapping::msync(mappings, || self.commit())
+    }
+
     /// Drops all changes since the last commit. The draft keeps its files; those that it created are gone.
     ///
     /// # Errors
@@ -169,6 +184,19 @@ pub struct DraftFile {
 }
 
 impl DraftFile {
+    /// The content as memory, in which changes wait for [`Draft::msync`].
+    ///
+    /// # Errors
+    /// As [`DraftFile::read_at`]; a file that does not fit into memory twice.
+    pub fn map(&self) -> Result<Mapping, VolumeError> {
+        Mapping::of(self)
+    }
+
+    /// Whether it is one of this draft.
+    pub(super) fn is_of(&self, core: &Arc<Core>, draft: DraftId) -> bool {
+        Arc::ptr_eq(&self.core, core) && self.draft == draft
+    }
+
     /// Size in the draft.
     ///
     /// # Errors

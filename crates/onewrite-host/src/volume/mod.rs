@@ -30,6 +30,7 @@ mod draft;
 mod error;
 mod file;
 mod image;
+mod mapping;
 mod paths;
 
 use std::path::Path;
@@ -44,6 +45,7 @@ pub use draft::{Draft, DraftFile};
 pub use error::VolumeError;
 pub use file::{File, Metadata, SharedRange};
 pub use image::make_image;
+pub use mapping::Mapping;
 
 use self::core::Core;
 use self::paths::{followed, found_or_made, made};

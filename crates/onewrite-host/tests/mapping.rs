@@ -1,0 +1,189 @@
+//! Mappings of atomic files: what was stored becomes durable together at an msync, or not at all.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_host::{Draft, Mapping, Volume, VolumeError, make_image};
+use onewrite_testing::{killed_after, tell_committed};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A path for an image. Drop removes the image.
+struct ScratchImage(PathBuf);
+
+impl ScratchImage {
+    fn new() -> ScratchImage {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("onewrite-mapping-{}-{number}.img", std::process::id()));
+        make_image(&path, 64 << 20).unwrap();
+        ScratchImage(path)
+    }
+
+    fn volume(&self) -> Volume {
+        Volume::open(&self.0, MountOptions::new(Mode::DataAsync)).unwrap()
+    }
+
+    /// e2fsck finds nothing.
+    fn check(&self) {
+        let output = Command::new("e2fsck").arg("-fn").arg(&self.0).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+impl Drop for ScratchImage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn content(volume: &Volume, path: &str) -> Vec<u8> {
+    volume.open_file(path).unwrap().read_at(0, u64::MAX).unwrap()
+}
+
+fn number<T>(refused: Result<T, VolumeError>) -> i32 {
+    refused.map(drop).unwrap_err().errno()
+}
+
+/// A new file, claimed and mapped.
+fn mapped(volume: &Volume, draft: &Draft, path: &str, content: &[u8]) -> Mapping {
+    volume.create(path).unwrap().append(content).unwrap();
+    draft.claim(path).unwrap().map().unwrap()
+}
+
+#[test]
+fn stores_are_private_until_an_msync_makes_them_durable_together() {
+    let place = ScratchImage::new();
+    let volume = place.volume();
+    let draft = volume.atomic().unwrap();
+    let mut one = mapped(&volume, &draft, "/one", &[b'o'; 10_000]);
+    let mut two = mapped(&volume, &draft, "/two", b"two");
+    let three = draft.create("/three").unwrap();
+    one[9_998..].copy_from_slice(b"ab");
+    one[3] = b'x';
+    two[0] = b'T';
+    three.append(b"3").unwrap();
+    assert_eq!((content(&volume, "/one"), content(&volume, "/two")), (vec![b'o'; 10_000], b"two".to_vec()));
+    draft.msync(&mut [&mut one, &mut two]).unwrap();
+    assert_eq!((content(&volume, "/one"), content(&volume, "/two")), (one.to_vec(), b"Two".to_vec()));
+    assert_eq!((content(&volume, "/three"), one[3], &one[9_997..]), (b"3".to_vec(), b'x', &b"oab"[..]));
+    let durable = one.to_vec();
+    one[5_000] = b'z';
+    two[1] = b'W';
+    draft.msync(&mut [&mut two]).unwrap();
+    drop((one, two, draft));
+    volume.close().unwrap();
+    place.check();
+    let volume = place.volume();
+    assert_eq!((content(&volume, "/one"), content(&volume, "/two")), (durable, b"TWo".to_vec()));
+}
+
+/// The first msync brings the times; within a tick of the clock the second writes the page, and two blocks of the log.
+#[test]
+fn pages_that_are_as_before_are_not_written() {
+    let place = ScratchImage::new();
+    let volume = place.volume();
+    let draft = volume.atomic().unwrap();
+    let mut map = mapped(&volume, &draft, "/map", &vec![7; 1 << 20]);
+    volume.sync().unwrap();
+    let written = || volume.device_counters().unwrap().host_write_bytes();
+    for pages in [1, 2, 5] {
+        map.iter_mut().step_by(100 * 1024).take(pages).for_each(|byte| *byte += 1);
+        let before = written();
+        draft.msync(&mut [&mut map]).unwrap();
+        let blocks = (written() - before) / 4096;
+        assert!((pages as u64 + 2..=pages as u64 + 6).contains(&blocks), "{pages} pages: {blocks} blocks");
+    }
+    let before = written();
+    draft.msync(&mut [&mut map]).unwrap();
+    draft.msync(&mut []).unwrap();
+    assert_eq!(written(), before, "nothing has changed");
+}
+
+/// Half of the first mapping fits; the refusal comes while its pages are put into the draft, or those of the second.
+#[test]
+fn an_msync_that_does_not_fit_changes_nothing_and_can_be_made_smaller() {
+    let place = ScratchImage::new();
+    let volume = place.volume();
+    let draft = volume.atomic().unwrap();
+    let old = vec![1; 24 << 20];
+    let (mut small, mut large) = (mapped(&volume, &draft, "/small", b"old"), mapped(&volume, &draft, "/large", &old));
+    volume.sync().unwrap();
+    small.copy_from_slice(b"new");
+    large.fill(2);
+    assert_eq!(number(draft.msync(&mut [&mut small, &mut large])), 27, "EFBIG");
+    assert_eq!((&small[..], large[0], large[(24 << 20) - 1]), (&b"new"[..], 2, 2), "the stores stay");
+    assert!(content(&volume, "/small") == b"old" && content(&volume, "/large") == old);
+    draft.commit().unwrap();
+    assert!(content(&volume, "/small") == b"old" && content(&volume, "/large") == old, "nothing was left in the draft");
+    large[4096..].fill(1);
+    draft.msync(&mut [&mut small, &mut large]).unwrap();
+    assert!(content(&volume, "/small") == b"new" && content(&volume, "/large")[..4097] == large[..4097]);
+    drop((small, large, draft));
+    volume.close().unwrap();
+    place.check();
+}
+
+#[test]
+fn what_cannot_be_mapped_or_committed_is_refused() {
+    let place = ScratchImage::new();
+    let volume = place.volume();
+    let (draft, other) = (volume.atomic().unwrap(), volume.atomic().unwrap());
+    let mut map = mapped(&volume, &draft, "/map", b"content");
+    map[0] = b'C';
+    assert_eq!(number(other.msync(&mut [&mut map])), 22);
+    assert_eq!(content(&volume, "/map"), b"content");
+    let sparse = draft.create("/sparse").unwrap();
+    volume.create("/large").unwrap().set_size(8 << 40).unwrap_or_else(|error| panic!("{error}"));
+    let refused = draft.claim("/large").unwrap().map().map(drop).unwrap_err();
+    assert!(refused.to_string().contains("write_at"), "{refused}");
+    let mut empty = sparse.map().unwrap();
+    assert!(empty.is_empty());
+    draft.msync(&mut [&mut empty]).unwrap();
+    drop(draft);
+    assert_eq!(number(other.claim("/map").unwrap().map().map(drop).and(other.msync(&mut [&mut map]))), 22);
+}
+
+/// Names the image to the process that [`mappings_agree_after_kills`] starts.
+const IMAGE: &str = "ONEWRITE_MAPPINGS_ON";
+/// Bytes of each mapping.
+const SIZE: usize = 64 * 1024;
+
+/// Not a test of its own: [`mappings_agree_after_kills`] starts it in a process and kills that.
+#[test]
+fn stores_until_it_is_killed() {
+    let Some(image) = std::env::var_os(IMAGE) else { return };
+    let volume = Volume::open(Path::new(&image), MountOptions::new(Mode::DataAsync)).unwrap();
+    let draft = volume.atomic().unwrap();
+    let [mut one, mut two] = ["/one", "/two"].map(|path| draft.claim(path).unwrap().map().unwrap());
+    for count in u64::from(one[0]) + 1.. {
+        // Each page of both is full of the count.
+        one.fill(count as u8);
+        two.fill(count as u8);
+        draft.msync(&mut [&mut one, &mut two]).unwrap();
+        tell_committed(count);
+    }
+}
+
+#[test]
+fn mappings_agree_after_kills() {
+    let place = ScratchImage::new();
+    let volume = place.volume();
+    for path in ["/one", "/two"] {
+        volume.create(path).unwrap().append(&[0; SIZE]).unwrap();
+    }
+    volume.close().unwrap();
+    for round in 1..=6 {
+        let variables: [(&str, &OsStr); 1] = [(IMAGE, place.0.as_os_str())];
+        let told = killed_after("stores_until_it_is_killed", &variables, round * 25);
+        assert!(told >= round * 25, "the process ended after {told}");
+        let volume = place.volume();
+        let (one, two) = (content(&volume, "/one"), content(&volume, "/two"));
+        assert!(one == two && one.iter().all(|byte| *byte == one[0]), "round {round}: torn");
+        assert!(u64::from(one[0]) >= told, "round {round}: {} of {told}", one[0]);
+        volume.close().unwrap();
+        place.check();
+    }
+}
