@@ -46,6 +46,11 @@ struct ow_file;
 struct ow_fs;
 
 /**
+ * Content of a file of a draft as memory, in which changes wait for ow_draft_msync.
+ */
+struct ow_mapping;
+
+/**
  * A point in time.
  */
 struct ow_time {
@@ -390,6 +395,28 @@ int ow_draft_unlink(const struct ow_draft *draft, const char *path);
  * Moves a name of a file with the commit, and replaces what has the new one. Returns 0, or -1 with errno.
  */
 int ow_draft_rename(const struct ow_draft *draft, const char *from, const char *to);
+
+/**
+ * Maps the whole file as its draft has it; `*bytes` and `*size` are set to the memory. The program stores there with
+ * any thread, but not during ow_draft_msync, and changes the file's content in no other way. Costs twice the file's
+ * size. Returns NULL with errno after a failure.
+ */
+struct ow_mapping *ow_mapping_begin(const struct ow_draft_file *file,
+                                    void **bytes,
+                                    size_t *size);
+
+/**
+ * Makes what was stored into `count` mappings of the draft, and all its other changes, visible and durable as one
+ * step. Returns 0, or -1 with errno, also ENOSPC and EFBIG: nothing is visible then, and the stores stay in memory.
+ */
+int ow_draft_msync(const struct ow_draft *draft,
+                   struct ow_mapping *const *mappings,
+                   size_t count);
+
+/**
+ * Ends a mapping and its memory: what was stored since the last ow_draft_msync is lost. NULL is no error. Returns 0.
+ */
+int ow_mapping_end(struct ow_mapping *mapping);
 
 /**
  * As ow_pread, of the file as the draft has it.

@@ -1,7 +1,7 @@
 //! Drafts: the functions by which C programs change several files as one step.
 //!
-//! What each function demands of its caller stands at the head of [`door`](crate::door). `ow_draft_end` and
-//! `ow_draft_file_close` give back what came from here.
+//! What each function demands of its caller stands at the head of [`door`](crate::door). `ow_draft_end`,
+//! `ow_draft_file_close` and `ow_mapping_end` give back what came from here.
 #![expect(non_camel_case_types, reason = "names of C")]
 #![expect(unsafe_code, reason = "a C program gives pointers")]
 #![expect(clippy::missing_safety_doc, reason = "the head of door says it for all functions")]
@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use onewrite_fs::NewNode;
-use onewrite_host::{Draft, DraftFile};
+use onewrite_host::{Draft, DraftFile, Mapping};
 use rustix::io::Errno;
 
 use crate::door::{changeable, null, ow_fs, path, ssize_t};
@@ -131,6 +131,67 @@ pub unsafe extern "C" fn ow_draft_rename(draft: *const ow_draft, from: *const c_
     // SAFETY: a pointer and strings of the caller.
     let (draft, from, to) = unsafe { (draft.as_ref(), path(from), path(to)) };
     status(|| Ok(draft.ok_or_else(null)?.draft.rename(from?, to?)?))
+}
+
+/// Content of a file of a draft as memory, in which changes wait for ow_draft_msync.
+pub struct ow_mapping(Mapping);
+
+/// Maps the whole file as its draft has it; `*bytes` and `*size` are set to the memory. The program stores there with
+/// any thread, but not during ow_draft_msync, and changes the file's content in no other way. Costs twice the file's
+/// size. Returns NULL with errno after a failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ow_mapping_begin(
+    file: *const ow_draft_file,
+    bytes: *mut *mut c_void,
+    size: *mut usize,
+) -> *mut ow_mapping {
+    // SAFETY: pointers of the caller.
+    let (file, bytes, size) = unsafe { (file.as_ref(), bytes.as_mut(), size.as_mut()) };
+    guarded(ptr::null_mut(), || {
+        let (bytes, size) = bytes.zip(size).ok_or_else(null)?;
+        let mut mapping = file.ok_or_else(null)?.0.map()?;
+        (*bytes, *size) = (mapping.as_mut_ptr().cast(), mapping.len());
+        Ok(Box::into_raw(Box::new(ow_mapping(mapping))))
+    })
+}
+
+/// Makes what was stored into `count` mappings of the draft, and all its other changes, visible and durable as one
+/// step. Returns 0, or -1 with errno, also ENOSPC and EFBIG: nothing is visible then, and the stores stay in memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ow_draft_msync(
+    draft: *const ow_draft,
+    mappings: *const *mut ow_mapping,
+    count: usize,
+) -> c_int {
+    // SAFETY: a pointer of the caller.
+    let draft = unsafe { draft.as_ref() };
+    status(|| {
+        let named: &[*mut ow_mapping] = match (mappings.is_null(), count) {
+            (_, 0) => &[],
+            (true, _) => return Err(null()),
+            // SAFETY: the caller has `count` pointers there.
+            (false, _) => unsafe { std::slice::from_raw_parts(mappings, count) },
+        };
+        if named.iter().enumerate().any(|(place, mapping)| named[..place].contains(mapping)) {
+            return Err(Failure::new(Errno::INVAL, "a mapping is named twice"));
+        }
+        // SAFETY: pointers of the caller, each to another mapping, which no other call uses.
+        let given = named.iter().map(|mapping| unsafe { mapping.as_mut() }.map(|mapping| &mut mapping.0));
+        let mut mappings = given.map(|mapping| mapping.ok_or_else(null)).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(draft.ok_or_else(null)?.draft.msync(&mut mappings)?)
+    })
+}
+
+/// Ends a mapping and its memory: what was stored since the last ow_draft_msync is lost. NULL is no error. Returns 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ow_mapping_end(mapping: *mut ow_mapping) -> c_int {
+    status(|| {
+        if !mapping.is_null() {
+            // SAFETY: it came from `ow_mapping_begin`, and the caller gives it back.
+            drop(unsafe { Box::from_raw(mapping) });
+        }
+        Ok(())
+    })
 }
 
 /// As ow_pread, of the file as the draft has it.

@@ -95,3 +95,27 @@ def test_pages_become_those_of_another_file(fs: onewrite.Fs) -> None:
     with pytest.raises(OSError) as refused:
         fs.share([("/area", 1, "/table", 0, 4096)])
     assert number(refused) == errno.EINVAL
+
+
+def test_stores_into_mappings_come_with_the_commit(fs: onewrite.Fs) -> None:
+    fs.pipe({"/index": b"index", "/table": bytes(20 << 20)})
+    draft = fs.atomic()
+    index, table = draft.map("/index"), draft.map("/table")
+    assert bytes(index.data) == b"index" and len(table.data) == 20 << 20
+    index.data[0:2] = b"IN"
+    table.data[5_000_000] = 7
+    assert fs.cat("/index") == b"index"
+    draft.commit()
+    assert fs.cat("/index") == b"INdex" and fs.cat("/table")[5_000_000] == 7
+    index.data[2] = ord("D")
+    table.data[:] = bytes([1]) * len(table.data)
+    with pytest.raises(OSError) as refused:
+        draft.commit()
+    assert number(refused) == errno.EFBIG
+    assert fs.cat("/index") == b"INdex" and bytes(index.data) == b"INDex"
+    table.data[4096:] = bytes(len(table.data) - 4096)
+    draft.commit()
+    assert fs.cat("/index") == b"INDex" and fs.cat("/table")[4095:4097] == b"\x01\0"
+    index.data[0] = 0
+    draft.end()
+    assert fs.cat("/index") == b"INDex"

@@ -209,6 +209,37 @@ static void *thread(void *argument) {
     return NULL;
 }
 
+/* Stores into two mappings: private, then durable together; too many are refused and stay. */
+static void mappings(struct ow_fs *fs) {
+    char text[8];
+    void *bytes[2];
+    size_t size[2];
+    struct ow_draft *draft = ow_draft_begin(fs), *other = ow_draft_begin(fs);
+    struct ow_draft_file *one = ow_draft_create(draft, "/map-one", 0600), *two = ow_draft_create(draft, "/map-two", 0600);
+    CHECK(ow_draft_pwrite(one, "old one", 7, 0) == 7 && ow_draft_ftruncate(two, 20 << 20) == 0);
+    CHECK(ow_draft_commit(draft) == 0);
+    struct ow_mapping *first = ow_mapping_begin(one, &bytes[0], &size[0]);
+    struct ow_mapping *second = ow_mapping_begin(two, &bytes[1], &size[1]);
+    CHECK(first && second && size[0] == 7 && size[1] == 20 << 20 && !memcmp(bytes[0], "old one", 7));
+    memcpy(bytes[0], "new", 3);
+    memset(bytes[1], 1, size[1]);
+    struct ow_mapping *both[] = {first, second}, *twice[] = {first, first};
+    REFUSED(ow_draft_msync(draft, both, 2), EFBIG);
+    struct ow_file *plain = ow_file_open(fs, "/map-one", O_RDONLY, 0);
+    CHECK(ow_pread(plain, text, 7, 0) == 7 && !memcmp(text, "old one", 7) && !memcmp(bytes[0], "new one", 7));
+    memset((char *)bytes[1] + 1, 0, size[1] - 1);
+    REFUSED(ow_draft_msync(other, both, 2), EINVAL);
+    REFUSED(ow_draft_msync(draft, twice, 2), EINVAL);
+    REFUSED(ow_draft_msync(draft, NULL, 1), EFAULT);
+    REFUSED_POINTER(ow_mapping_begin(one, NULL, &size[0]), EFAULT);
+    CHECK(ow_draft_msync(draft, both, 2) == 0 && ow_draft_msync(draft, NULL, 0) == 0);
+    CHECK(ow_pread(plain, text, 7, 0) == 7 && !memcmp(text, "new one", 7));
+    CHECK(ow_draft_pread(two, text, 2, 0) == 2 && text[0] == 1 && text[1] == 0);
+    CHECK(ow_mapping_end(first) == 0 && ow_mapping_end(second) == 0 && ow_mapping_end(NULL) == 0);
+    CHECK(ow_draft_file_close(one) == 0 && ow_draft_file_close(two) == 0 && ow_file_close(plain) == 0);
+    CHECK(ow_draft_end(draft) == 0 && ow_draft_end(other) == 0);
+}
+
 /* Changes of two files and a name: private, then all there; dropped; refused to others. */
 static void drafts(struct ow_fs *fs) {
     char text[16];
@@ -311,6 +342,7 @@ static void all(const char *image) {
     fs = opened(image, "data=data+async,cache=4M,commit=1");
     threads(fs);
     drafts(fs);
+    mappings(fs);
     share(fs);
     CHECK(ow_close(fs) == 0);
     read_only(image);

@@ -11,4 +11,4 @@ from onewrite.draft import Draft, DraftFile
 from onewrite.filesystem import Fs, mkfs
 from onewrite.lab import cache, compare, crash, run
 
-__all__ = ["Draft", "DraftFile", "Fs", "cache", "compare", "crash", "mkfs", "run"]
+__all__ = ["Draft", "DraftFile", "Fs", "Mapping", "cache", "compare", "crash", "mkfs", "run"]

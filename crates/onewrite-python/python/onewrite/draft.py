@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from onewrite.file import RawFile, Updater
+from onewrite.mapping import Mapping
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,6 +37,7 @@ class Draft:
     def __init__(self, draft: _native.Draft) -> None:
         self._draft = draft
         self._open: list[DraftFile] = []
+        self._mapped: list[Mapping] = []
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +73,12 @@ class Draft:
                 raise
             return self._draft.create(path)
 
+    def map(self, path: str) -> Mapping:
+        """The content of a file as memory, whose changes come with the commit (failure-atomic msync)."""
+        mapping = Mapping(self._draft.claim(os.fsencode(path)))
+        self._mapped.append(mapping)
+        return mapping
+
     def rm(self, path: str) -> None:
         """Removes a file with the commit."""
         self._draft.remove(os.fsencode(path))
@@ -84,10 +92,20 @@ class Draft:
         for file in self._open:
             if not file.closed:
                 file.flush()
-        self._draft.commit()
+        put: list[tuple[Mapping, list[int]]] = []
+        try:
+            for mapping in self._mapped:
+                put.append((mapping, mapping._put()))
+            self._draft.commit()
+        except BaseException:
+            for mapping, pages in put:
+                mapping._take_back(pages)
+            raise
+        for mapping, pages in put:
+            mapping._keep(pages)
 
     def abort(self) -> None:
-        """Drops the changes since the last commit, and closes what was opened."""
+        """Drops the changes since the last commit, and closes what was opened; mappings are the draft's no more."""
         self._forget()
         self._draft.abort()
 
@@ -98,6 +116,7 @@ class Draft:
 
     def _forget(self) -> None:
         """Closes all files; where their last bytes cannot be written any more, they are not wanted either."""
+        self._mapped.clear()
         while self._open:
             try:
                 self._open.pop().close()
