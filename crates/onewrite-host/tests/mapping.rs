@@ -116,11 +116,21 @@ fn an_msync_that_does_not_fit_changes_nothing_and_can_be_made_smaller() {
     assert_eq!(number(draft.msync(&mut [&mut small, &mut large])), 27, "EFBIG");
     assert_eq!((&small[..], large[0], large[(24 << 20) - 1]), (&b"new"[..], 2, 2), "the stores stay");
     assert!(content(&volume, "/small") == b"old" && content(&volume, "/large") == old);
-    draft.commit().unwrap();
-    assert!(content(&volume, "/small") == b"old" && content(&volume, "/large") == old, "nothing was left in the draft");
-    large[4096..].fill(1);
+    assert!(!draft.is_changed().unwrap(), "nothing is left in the draft");
+    // Other pages than those that were put before, and as many as fit.
+    large[..22 << 20].fill(1);
+    large[22 << 20..(22 << 20) + (200 << 12)].fill(3);
+    large[(22 << 20) + (200 << 12)..].fill(1);
     draft.msync(&mut [&mut small, &mut large]).unwrap();
-    assert!(content(&volume, "/small") == b"new" && content(&volume, "/large")[..4097] == large[..4097]);
+    assert!(content(&volume, "/small") == b"new" && content(&volume, "/large") == large[..]);
+    let other = draft.create("/other").unwrap();
+    other.append(b"other").unwrap();
+    (small[0], large[0]) = (b'N', 9);
+    large[1 << 20..].fill(9);
+    assert_eq!(number(draft.msync(&mut [&mut small, &mut large])), 27, "EFBIG");
+    draft.commit().unwrap();
+    assert_eq!((content(&volume, "/small"), content(&volume, "/other")), (b"new".to_vec(), b"other".to_vec()));
+    assert_eq!(content(&volume, "/large")[..4097], [1; 4097]);
     drop((small, large, draft));
     volume.close().unwrap();
     place.check();

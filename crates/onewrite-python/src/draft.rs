@@ -64,6 +64,11 @@ impl Draft {
         self.call(py, HostDraft::commit)
     }
 
+    /// Whether there is anything to commit.
+    fn is_changed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.call(py, HostDraft::is_changed)
+    }
+
     /// Drops the changes since the last commit.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, HostDraft::abort)

@@ -56,7 +56,7 @@ fn entries_survive_kills() {
 #[test]
 fn orders_until_it_is_killed() {
     let Some(image) = std::env::var_os(IMAGE) else { return };
-    ledger::run(Path::new(&image), u64::MAX, tell_committed).unwrap();
+    ledger::run(Path::new(&image), u64::MAX, |count| tell_committed(count as u64)).unwrap();
 }
 
 #[test]

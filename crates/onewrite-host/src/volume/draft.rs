@@ -29,7 +29,6 @@ use onewrite_fs::{AtomicFiles, Content, DraftId, FsError, Ino, NewNode, Position
 use super::core::Core;
 use super::error::VolumeError;
 use super::file::File;
-use super::mapping::{self, Mapping};
 use super::paths::followed;
 
 /// Changes of several files, private until [`Draft::commit`]. Any thread may use it.
@@ -128,18 +127,13 @@ impl Draft {
         commit(&self.core, &[self])
     }
 
-    /// Commits what was stored into the mappings since their last msync, and all other changes of the draft, as one
-    /// step.
+    /// Whether there is anything to commit.
     ///
     /// # Errors
-    /// As [`DraftFile::write_at`] and [`Draft::commit`]: nothing has become visible, and the stores stay in the
-    /// mappings. EINVAL for a mapping of another draft.
-    pub fn msync(&self, mappings: &mut [&mut Mapping]) -> Result<(), VolumeError> {
-        if !mappings.iter().all(|mapping| mapping.is_of(&self.core, self.id)) {
-            let text = "a mapping of another draft cannot be committed here: msync it with its own draft";
-            return Err(FsError::Invalid(text.to_owned()).into());
-        }
-        mapping::msync(mappings, || self.commit())
+    /// ENOENT if the volume was unmounted by a failure.
+    pub fn is_changed(&self) -> Result<bool, VolumeError> {
+        let id = self.id;
+        self.core.call(async move |fs| fs.is_draft_changed(id))
     }
 
     /// Drops all changes since the last commit. The draft keeps its files; those that it created are gone.
@@ -184,17 +178,9 @@ pub struct DraftFile {
 }
 
 impl DraftFile {
-    /// The content as memory, in which changes wait for [`Draft::msync`].
-    ///
-    /// # Errors
-    /// As [`DraftFile::read_at`]; a file that does not fit into memory twice.
-    pub fn map(&self) -> Result<Mapping, VolumeError> {
-        Mapping::of(self)
-    }
-
     /// Whether it is one of this draft.
-    pub(super) fn is_of(&self, core: &Arc<Core>, draft: DraftId) -> bool {
-        Arc::ptr_eq(&self.core, core) && self.draft == draft
+    pub(super) fn is_of(&self, draft: &Draft) -> bool {
+        Arc::ptr_eq(&self.core, &draft.core) && self.draft == draft.id
     }
 
     /// Size in the draft.

@@ -19,16 +19,14 @@
 //! may store into it, and it costs twice the memory of the file and a comparison of all of it.
 //!
 //! # Invariants
-//! - `kept` is the content of the file in its draft, except inside [`Mapping::put`].
+//! - `kept` is the content of the file in its draft, except inside [`msync`].
 //! - Nobody sees a store before an msync has returned; a mapping that is dropped loses the others.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
-use onewrite_fs::{DraftId, FsError};
+use onewrite_fs::FsError;
 
-use super::core::Core;
-use super::draft::DraftFile;
+use super::draft::{Draft, DraftFile};
 use super::error::VolumeError;
 
 /// What is compared, and written if it differs, in bytes.
@@ -36,7 +34,7 @@ const PAGE: usize = 4096;
 /// What is read at once.
 const READ_BYTES: u64 = 1 << 20;
 
-/// The content of a file of a [`Draft`](super::Draft) as memory. Its size stays; another size needs another mapping.
+/// The content of a file of a [`Draft`] as memory. Its size stays; another size needs another mapping.
 /// While it is there, the file's content is changed through it alone: it does not notice what
 /// [`DraftFile::write_at`] changes, nor an abort of the draft.
 pub struct Mapping {
@@ -45,58 +43,76 @@ pub struct Mapping {
     kept: Vec<u8>,
 }
 
-impl Mapping {
-    /// Maps the file as its draft has it.
-    pub(super) fn of(file: &DraftFile) -> Result<Mapping, VolumeError> {
-        let size = file.size()?;
+impl DraftFile {
+    /// The content as memory, in which changes wait for [`Draft::msync`].
+    ///
+    /// # Errors
+    /// As [`DraftFile::read_at`]; a file that does not fit into memory twice.
+    pub fn map(&self) -> Result<Mapping, VolumeError> {
+        let size = self.size()?;
         let refused =
             || FsError::Invalid(format!("{size} bytes do not fit into memory twice: change the file by write_at"));
         let (mut bytes, mut kept) = room_for(size).zip(room_for(size)).ok_or_else(refused)?;
         while (kept.len() as u64) < size {
-            let part = file.read_at(kept.len() as u64, READ_BYTES.min(size - kept.len() as u64))?;
+            let part = self.read_at(kept.len() as u64, READ_BYTES.min(size - kept.len() as u64))?;
+            if part.is_empty() {
+                break; // Another thread has just truncated the file in the draft.
+            }
             kept.extend_from_slice(&part);
         }
         bytes.extend_from_slice(&kept);
-        Ok(Mapping { file: file.clone(), bytes, kept })
+        Ok(Mapping { file: self.clone(), bytes, kept })
     }
+}
 
+impl Draft {
+    /// Commits what was stored into the mappings since their last msync, and all other changes of the draft, as one
+    /// step.
+    ///
+    /// # Errors
+    /// As [`DraftFile::write_at`] and [`Draft::commit`]: nothing has become visible, the draft's other changes and the
+    /// stores in the mappings stay. EINVAL for a mapping of another draft.
+    pub fn msync(&self, mappings: &mut [&mut Mapping]) -> Result<(), VolumeError> {
+        if !mappings.iter().all(|mapping| mapping.file.is_of(self)) {
+            let text = "a mapping of another draft cannot be committed here: msync it with its own draft";
+            return Err(FsError::Invalid(text.to_owned()).into());
+        }
+        msync(self, mappings)
+    }
+}
+
+impl Mapping {
     /// Where the content begins: for programs in C, which store through it without a reference of Rust. Valid until the
-    /// mapping is dropped; nothing may store there during [`Draft::msync`](super::Draft::msync).
+    /// mapping is dropped; nothing may store there during [`Draft::msync`].
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.bytes.as_mut_ptr()
     }
 
-    /// Whether it is one of this draft.
-    pub(super) fn is_of(&self, core: &Arc<Core>, draft: DraftId) -> bool {
-        self.file.is_of(core, draft)
-    }
-
-    /// Writes every page that differs into the draft. Returns these pages' numbers.
+    /// Writes every page that differs into the draft; `put` gets their numbers.
     ///
     /// # Errors
-    /// As [`DraftFile::write_at`]; the draft has the file as before then, and the stores stay in memory.
-    pub(super) fn put(&self) -> Result<Vec<usize>, VolumeError> {
-        let mut put = Vec::new();
-        for page in self.changed() {
-            if let Err(error) = self.write(page, &self.bytes) {
-                self.take_back(&put);
-                return Err(error);
-            }
-            put.push(page);
-        }
-        Ok(put)
+    /// As [`DraftFile::write_at`]; the pages before are in the draft then.
+    fn put(&self, put: &mut Vec<Vec<usize>>) -> Result<(), VolumeError> {
+        let mut pages = Vec::new();
+        let outcome = self.changed().try_for_each(|page| {
+            self.write(page, &self.bytes)?;
+            pages.push(page);
+            Ok(())
+        });
+        put.push(pages);
+        outcome
     }
 
     /// Gives the draft its content of these pages again. They are in the draft, so they need no more room; an error
     /// means that the draft has ended.
-    pub(super) fn take_back(&self, pages: &[usize]) {
+    fn take_back(&self, pages: &[usize]) {
         for page in pages {
             let _ = self.write(*page, &self.kept);
         }
     }
 
     /// The draft has these pages for good.
-    pub(super) fn keep(&mut self, pages: &[usize]) {
+    fn keep(&mut self, pages: &[usize]) {
         for page in pages {
             let range = self.range(*page);
             self.kept[range.clone()].copy_from_slice(&self.bytes[range]);
@@ -131,7 +147,7 @@ impl DerefMut for Mapping {
     }
 }
 
-/// Memory for `size` bytes; none if twice as many are more than the machine has, which Linux might promise all the same.
+/// Memory for `size` bytes; none if twice as many are more than the machine has. Linux might promise them all the same.
 fn room_for(size: u64) -> Option<Vec<u8>> {
     let machine = rustix::system::sysinfo();
     let bytes = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
@@ -140,26 +156,27 @@ fn room_for(size: u64) -> Option<Vec<u8>> {
     fits.then_some(room)
 }
 
-/// Writes the stores of all mappings into their draft, or of none, and commits it.
-pub(super) fn msync(
-    mappings: &mut [&mut Mapping],
-    commit: impl FnOnce() -> Result<(), VolumeError>,
-) -> Result<(), VolumeError> {
+/// What is done after an msync that failed.
+enum Undo {
+    /// The draft had no other changes: it is aborted.
+    Abort,
+    /// The pages are given back their content. The draft keeps the room for them until its next commit or abort.
+    Rewrite,
+}
+
+/// Writes the stores of all mappings into `draft`, or of none, and commits it.
+fn msync(draft: &Draft, mappings: &mut [&mut Mapping]) -> Result<(), VolumeError> {
+    let undo = if draft.is_changed()? { Undo::Rewrite } else { Undo::Abort };
     let mut put = Vec::new();
-    let mut result = Ok(());
-    for mapping in mappings.iter() {
-        match mapping.put() {
-            Ok(pages) => put.push(pages),
-            Err(error) => {
-                result = Err(error);
-                break;
-            }
-        }
-    }
-    match result.and_then(|()| commit()) {
+    let all = mappings.iter().try_for_each(|mapping| mapping.put(&mut put));
+    match all.and_then(|()| draft.commit()) {
         Ok(()) => mappings.iter_mut().zip(&put).for_each(|(mapping, pages)| mapping.keep(pages)),
         Err(error) => {
-            mappings.iter().zip(&put).for_each(|(mapping, pages)| mapping.take_back(pages));
+            match undo {
+                // The error that counts is the first one.
+                Undo::Abort => drop(draft.abort()),
+                Undo::Rewrite => mappings.iter().zip(&put).for_each(|(mapping, pages)| mapping.take_back(pages)),
+            }
             return Err(error);
         }
     }

@@ -92,17 +92,26 @@ class Draft:
         for file in self._open:
             if not file.closed:
                 file.flush()
-        put: list[tuple[Mapping, list[int]]] = []
+        has_others = self._draft.is_changed()
         try:
             for mapping in self._mapped:
-                put.append((mapping, mapping._put()))
+                mapping._put()
             self._draft.commit()
         except BaseException:
-            for mapping, pages in put:
-                mapping._take_back(pages)
+            self._undo(has_others)
             raise
-        for mapping, pages in put:
-            mapping._keep(pages)
+        for mapping in self._mapped:
+            mapping._keep()
+
+    def _undo(self, has_others: bool) -> None:
+        """After a commit that failed: takes what was put from mappings out of the draft, and leaves its other changes."""
+        if not has_others:
+            self._draft.abort()
+        for mapping in self._mapped:
+            if has_others:
+                mapping._take_back()
+            else:
+                mapping._forget()
 
     def abort(self) -> None:
         """Drops the changes since the last commit, and closes what was opened; mappings are the draft's no more."""

@@ -22,32 +22,35 @@ class Mapping:
 
     def __init__(self, file: _native.DraftFile) -> None:
         self._file = file
+        #: What was committed.
         self._kept = bytearray()
+        #: Where pages begin that were put into the draft since.
+        self._put_pages: list[int] = []
         size = file.size()
-        while len(self._kept) < size:
-            self._kept += file.read_at(len(self._kept), min(_READ, size - len(self._kept)))
+        while part := file.read_at(len(self._kept), min(_READ, size - len(self._kept))):
+            self._kept += part
         self.data = memoryview(bytearray(self._kept))
 
-    def _put(self) -> list[int]:
-        """Writes each page that differs into the draft, or none. Returns where they begin."""
-        kept, put = memoryview(self._kept), []
-        for start in range(0, len(kept), _PAGE):
-            page = self.data[start : start + _PAGE]
-            if page != kept[start : start + _PAGE]:
-                try:
-                    self._file.write_at(start, bytes(page))
-                except BaseException:
-                    self._take_back(put)
-                    raise
-                put.append(start)
-        return put
+    def _put(self) -> None:
+        """Writes each page that differs into the draft."""
+        for start in range(0, len(self._kept), _PAGE):
+            page = bytes(self.data[start : start + _PAGE])
+            if page != self._kept[start : start + _PAGE]:
+                self._file.write_at(start, page)
+                self._put_pages.append(start)
 
-    def _take_back(self, pages: list[int]) -> None:
-        """Gives the draft its content of these pages again."""
-        for start in pages:
-            self._file.write_at(start, bytes(self._kept[start : start + _PAGE]))
-
-    def _keep(self, pages: list[int]) -> None:
-        """The draft has these pages for good."""
-        for start in pages:
+    def _keep(self) -> None:
+        """What was put is committed."""
+        for start in self._put_pages:
             self._kept[start : start + _PAGE] = self.data[start : start + _PAGE]
+        self._put_pages.clear()
+
+    def _take_back(self) -> None:
+        """Gives the draft the committed content of what was put."""
+        for start in self._put_pages:
+            self._file.write_at(start, bytes(self._kept[start : start + _PAGE]))
+        self._put_pages.clear()
+
+    def _forget(self) -> None:
+        """What was put is gone from the draft."""
+        self._put_pages.clear()
