@@ -259,3 +259,6 @@ impl<S: Storage> Drop for OpenFile<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
