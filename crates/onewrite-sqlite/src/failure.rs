@@ -37,9 +37,34 @@ pub(crate) fn last() -> Option<Failure> {
     LAST.with(|last| last.borrow().clone())
 }
 
+/// Bytes of a text that SQLite's log takes for certain: it cuts what is longer than 210 with the words before it.
+const LOG_LINE: usize = 180;
+
+/// A text in pieces that fit into SQLite's log, cut between words.
+pub(crate) fn log_lines(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let last = lines.last_mut().expect("never empty");
+        match last.is_empty() || last.len() + word.len() <= LOG_LINE {
+            true => last.push_str(word),
+            false => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_gets_several_lines_in_the_log() {
+        let text = "a reason with a cure ".repeat(40);
+        let lines = log_lines(&text);
+        assert!(lines.len() > 4 && lines.iter().all(|line| line.len() <= LOG_LINE), "{lines:?}");
+        assert_eq!(lines.concat(), text);
+        assert_eq!((log_lines(""), log_lines("short")), (vec![String::new()], vec!["short".to_owned()]));
+    }
 
     #[test]
     fn a_panic_is_a_failure_with_a_text() {

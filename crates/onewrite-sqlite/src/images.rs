@@ -101,8 +101,10 @@ fn options(parameter: &dyn Fn(&str) -> Option<String>) -> Result<MountOptions> {
     let mut options = MountOptions::new(mode.map_err(|error| refused(error.to_string()))?);
     if let Some(size) = parameter("page-cache") {
         let pages = pages(&size).filter(|pages| *pages >= MountOptions::CACHE_PAGES_MIN);
-        options.cache_pages =
-            pages.ok_or_else(|| refused(format!("page-cache={size} is no size; write page-cache=64M")))?;
+        let least = MountOptions::CACHE_PAGES_MIN * PAGE_BYTES >> 10;
+        let wrong =
+            || refused(format!("page-cache={size}: a size of {least}K or more is needed, such as page-cache=64M"));
+        options.cache_pages = pages.ok_or_else(wrong)?;
     }
     Ok(options)
 }
@@ -150,7 +152,7 @@ impl Storage for Images {
 
     fn open(&self, path: &[u8], opening: Opening, parameter: &dyn Fn(&str) -> Option<String>) -> Result<ImageFile> {
         let (image, path) = split(path)?;
-        let lease = self.lease(Path::new(OsStr::from_bytes(image)), parameter)?;
+        let lease = self.lease(Path::new(OsStr::from_bytes(image)), parameter).map_err(|error| error.at(image))?;
         let file = lease.storage.open(path, opening, parameter)?;
         Ok(ImageFile { file, lease })
     }
@@ -230,5 +232,63 @@ impl StoredDraft for ImageDraft {
 
     fn abort(&self) -> Result<()> {
         self.draft.abort()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_host::make_image;
+
+    use super::*;
+
+    /// Drop removes the image.
+    struct Scratch(std::path::PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn scratch(name: &str) -> (Scratch, Vec<u8>) {
+        let path = std::env::temp_dir().join(format!("onewrite-images-{name}-{}.img", std::process::id()));
+        make_image(&path, 32 << 20).unwrap();
+        let place = [path.as_os_str().as_bytes(), b":/"].concat();
+        (Scratch(path), place)
+    }
+
+    fn open(images: &Images, path: &[u8], parameter: &dyn Fn(&str) -> Option<String>) -> Result<ImageFile> {
+        images.open(path, Opening::OrNew, parameter)
+    }
+
+    /// A draft that is named twice is refused with all others; one by one the first would be committed.
+    #[test]
+    fn drafts_of_one_image_are_one_step() {
+        let (_scratch, root) = scratch("step");
+        let images = Images::default();
+        let [one, two] = [b"one", b"two"].map(|name| open(&images, &[&root[..], name].concat(), &|_| None).unwrap());
+        let drafts = [&one, &two].map(|file| file.draft().unwrap());
+        drafts.iter().for_each(|draft| draft.write(0, b"new").unwrap());
+        assert!(images.commit(&[&drafts[0], &drafts[1], &drafts[1]]).is_err());
+        assert_eq!((one.size().unwrap(), two.size().unwrap()), (0, 0));
+        images.commit(&[&drafts[0], &drafts[1]]).unwrap();
+        assert_eq!((one.read(0, 9).unwrap(), two.read(0, 9).unwrap()), (b"new".to_vec(), b"new".to_vec()));
+    }
+
+    #[test]
+    fn refusals_name_the_image_or_the_file() {
+        let (scratch, root) = scratch("names");
+        let (images, database) = (Images::default(), [&root[..], b"db"].concat());
+        let image = scratch.0.to_str().unwrap();
+        let told = |parameter: &dyn Fn(&str) -> Option<String>| open(&images, &database, parameter).err().unwrap().text;
+        let wrong_size = told(&|name| (name == "page-cache").then(|| "8K".to_owned()));
+        assert!(wrong_size.contains(image) && wrong_size.contains("page-cache=64M"), "{wrong_size}");
+        let _open = open(&images, &database, &|_| None).unwrap();
+        let other_mode = told(&|name| (name == "data").then(|| "ordered".to_owned()));
+        assert!(other_mode.contains(image) && other_mode.contains("close it first"), "{other_mode}");
+        let absent = images.open(&[&root[..], b"absent"].concat(), Opening::Existing, &|_| None).err().unwrap();
+        assert!(absent.number == Failure::NO_ENTRY && absent.text.contains("/absent"), "{absent}");
+        let beside = open(&Images::default(), &database, &|_| None).err().unwrap();
+        assert!(beside.number == Failure::BUSY && beside.text.contains(image), "{beside}");
     }
 }

@@ -25,6 +25,15 @@ impl Failure {
     pub(crate) fn new(number: i32, text: impl Into<String>) -> Failure {
         Failure { number, text: text.into() }
     }
+
+    /// The same, with a text that names the file or image.
+    pub(crate) fn at(self, place: &[u8]) -> Failure {
+        let place = String::from_utf8_lossy(place);
+        match self.text.contains(&*place) {
+            true => self,
+            false => Failure { text: format!("{place}: {}", self.text), ..self },
+        }
+    }
 }
 
 impl fmt::Display for Failure {

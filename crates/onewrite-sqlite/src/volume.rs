@@ -75,11 +75,12 @@ impl Storage for VolumeStorage {
 
     fn open(&self, path: &[u8], opening: Opening, _: &dyn Fn(&str) -> Option<String>) -> Result<VolumeFile> {
         self.check_path(path)?;
-        let file = match opening {
-            Opening::Existing => self.volume.open_file(path)?,
-            Opening::OrNew => self.volume.open_or_create(path, NewNode::FILE)?,
-            Opening::New => self.volume.create(path)?,
+        let opened = match opening {
+            Opening::Existing => self.volume.open_file(path),
+            Opening::OrNew => self.volume.open_or_create(path, NewNode::FILE),
+            Opening::New => self.volume.create(path),
         };
+        let file = opened.map_err(|error| Failure::from(error).at(path))?;
         let found = file.metadata()?;
         if found.kind != FileKind::Regular {
             let text = format!("{} is no file", String::from_utf8_lossy(path));
@@ -90,7 +91,7 @@ impl Storage for VolumeStorage {
     }
 
     fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
-        self.volume.remove(path)?;
+        self.volume.remove(path).map_err(|error| Failure::from(error).at(path))?;
         if is_durable {
             self.volume.sync()?;
         }

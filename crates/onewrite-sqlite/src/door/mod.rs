@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use libsqlite3_sys::{self as ffi, sqlite3, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 
-use crate::failure::{guarded, last};
+use crate::failure::{guarded, last, log_lines};
 use crate::file::{Kind, OpenFile};
 use crate::images::Images;
 use crate::storage::{Failure, Opening, Result, Storage};
@@ -190,9 +190,11 @@ impl<S: Storage> Application<S> {
     }
 
     fn log(&self, code: c_int) {
-        let text = CString::new(last().map(|failure| failure.text).unwrap_or_default()).unwrap_or_default();
-        // SAFETY: the format asks for one string.
-        unsafe { (self.api.log)(code, c"onewrite: %s".as_ptr(), text.as_ptr()) };
+        for part in log_lines(&last().map(|failure| failure.text).unwrap_or_default()) {
+            let text = CString::new(part).unwrap_or_default();
+            // SAFETY: the format asks for one string.
+            unsafe { (self.api.log)(code, c"onewrite: %s".as_ptr(), text.as_ptr()) };
+        }
     }
 
     fn host(&self) -> *mut sqlite3_vfs {
