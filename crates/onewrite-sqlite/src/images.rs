@@ -101,7 +101,7 @@ fn options(parameter: &dyn Fn(&str) -> Option<String>) -> Result<MountOptions> {
     let mut options = MountOptions::new(mode.map_err(|error| refused(error.to_string()))?);
     if let Some(size) = parameter("page-cache") {
         let pages = pages(&size).filter(|pages| *pages >= MountOptions::CACHE_PAGES_MIN);
-        let least = MountOptions::CACHE_PAGES_MIN * PAGE_BYTES >> 10;
+        let least = (MountOptions::CACHE_PAGES_MIN * PAGE_BYTES) >> 10;
         let wrong =
             || refused(format!("page-cache={size}: a size of {least}K or more is needed, such as page-cache=64M"));
         options.cache_pages = pages.ok_or_else(wrong)?;
