@@ -37,6 +37,7 @@ pub mod volume;
 
 use onewrite_host::Volume;
 
+pub use door::chance::Seeded;
 pub use door::{Registered, register_storage};
 
 use crate::storage::Result;

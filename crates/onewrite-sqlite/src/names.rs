@@ -3,7 +3,7 @@
 use crate::storage::{Failure, Result};
 
 /// The absolute path that `name` means: from the root, without `.`, `..` and empty parts.
-pub(crate) fn normal(name: &[u8]) -> Vec<u8> {
+pub fn normal(name: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in name.split(|byte| *byte == b'/') {
         match part {

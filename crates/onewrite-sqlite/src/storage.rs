@@ -1,7 +1,11 @@
 //! Storage: what the VFS asks of whatever keeps the files. All calls block. [`Volume`](onewrite_host::Volume) is one
-//! ([`crate::volume`]); whoever runs the file system in another way writes a second.
+//! ([`crate::volume`]); whoever runs the file system in another way writes a second. Time and chance are the host's
+//! unless the storage has a [`Machine`] of its own.
 
 use std::fmt;
+use std::time::Duration;
+
+pub use crate::names::normal;
 
 /// Why a call failed: a number of Linux and a text with the place and the cure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,16 +17,25 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(crate) const NO_ENTRY: i32 = 2;
-    pub(crate) const BUSY: i32 = 16;
-    pub(crate) const NOT_A_DIRECTORY: i32 = 20;
-    pub(crate) const IS_A_DIRECTORY: i32 = 21;
-    pub(crate) const INVALID: i32 = 22;
-    pub(crate) const TOO_MANY_CHANGES: i32 = 27;
-    pub(crate) const NO_SPACE: i32 = 28;
-    pub(crate) const READ_ONLY: i32 = 30;
+    /// ENOENT.
+    pub const NO_ENTRY: i32 = 2;
+    /// EBUSY.
+    pub const BUSY: i32 = 16;
+    /// ENOTDIR.
+    pub const NOT_A_DIRECTORY: i32 = 20;
+    /// EISDIR.
+    pub const IS_A_DIRECTORY: i32 = 21;
+    /// EINVAL.
+    pub const INVALID: i32 = 22;
+    /// EFBIG: the commit could not carry the changes.
+    pub const TOO_MANY_CHANGES: i32 = 27;
+    /// ENOSPC.
+    pub const NO_SPACE: i32 = 28;
+    /// EROFS.
+    pub const READ_ONLY: i32 = 30;
 
-    pub(crate) fn new(number: i32, text: impl Into<String>) -> Failure {
+    /// A failure with this number and text.
+    pub fn new(number: i32, text: impl Into<String>) -> Failure {
         Failure { number, text: text.into() }
     }
 
@@ -70,10 +83,24 @@ pub struct Identity {
 /// What a power cut leaves, and whether changes can wait in drafts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// What was synced. No drafts.
+    /// What was synced; a write changes no byte beside its own. No drafts.
     Synced,
     /// What was synced, and of all other writes to all files a prefix, each write whole. Drafts.
     Prefix,
+}
+
+/// Time and chance of a storage that does not live in the host's.
+///
+/// SQLite takes the seed of its chance from the host all the same: [`crate::Seeded`].
+pub trait Machine {
+    /// Fills `bytes` by chance.
+    fn draw(&self, bytes: &mut [u8]);
+
+    /// Time since the beginning of 1970.
+    fn civil_now(&self) -> Duration;
+
+    /// Waits.
+    fn sleep(&self, span: Duration);
 }
 
 /// Files of one or several volumes, by their paths.
@@ -82,6 +109,11 @@ pub trait Storage: 'static {
     type File: StoredFile<Draft = Self::Draft>;
     /// Changes of a file that wait.
     type Draft: StoredDraft;
+
+    /// The machine that the storage lives on; `None` for the host.
+    fn machine(&self) -> Option<&dyn Machine> {
+        None
+    }
 
     /// The one name of what `name` means; the journals' names are made from it.
     ///

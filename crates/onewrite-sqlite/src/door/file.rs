@@ -206,15 +206,16 @@ const unsafe extern "C" fn sector_size(_: *mut sqlite3_file) -> c_int {
     4096
 }
 
-/// A volume that keeps the order of writes also keeps what these flags say: no write touches what lies beside it, a
-/// file is longer only with what was appended, and all of that for all files.
+/// No write touches what lies beside it: a page is written with what it had there. A volume that keeps the order of
+/// writes also keeps what the other flags say: a file is longer only with what was appended, and all of that for all
+/// files.
 unsafe extern "C" fn device_characteristics<S: Storage>(file: *mut sqlite3_file) -> c_int {
     const ORDERED: c_int =
         ffi::SQLITE_IOCAP_SEQUENTIAL | ffi::SQLITE_IOCAP_SAFE_APPEND | ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
     // SAFETY: see the head.
     let file = unsafe { &*handle::<S>(file).file };
     match (file.promise(), file.is_database()) {
-        (Promise::Synced, _) => 0,
+        (Promise::Synced, _) => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE,
         (Promise::Prefix, false) => ORDERED,
         (Promise::Prefix, true) => ORDERED | ffi::SQLITE_IOCAP_BATCH_ATOMIC,
     }

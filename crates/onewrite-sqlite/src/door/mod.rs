@@ -8,8 +8,10 @@
 //! - Buffers have the length that stands beside them, names end with a zero byte, results may be written.
 #![expect(unsafe_code, reason = "SQLite gives pointers")]
 
+pub mod chance;
 mod extension;
 mod file;
+mod machine;
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::size_of;
@@ -149,11 +151,11 @@ fn description<S: Storage>(application: &'static Application<S>, host_bytes: c_i
         xDlError: None,
         xDlSym: None,
         xDlClose: None,
-        xRandomness: Some(randomness::<S>),
-        xSleep: Some(sleep::<S>),
-        xCurrentTime: Some(current_time::<S>),
+        xRandomness: Some(machine::randomness::<S>),
+        xSleep: Some(machine::sleep::<S>),
+        xCurrentTime: Some(machine::current_time::<S>),
         xGetLastError: Some(last_error),
-        xCurrentTimeInt64: Some(current_time_int64::<S>),
+        xCurrentTimeInt64: Some(machine::current_time_int64::<S>),
         xSetSystemCall: None,
         xGetSystemCall: None,
         xNextSystemCall: None,
@@ -353,24 +355,6 @@ unsafe extern "C" fn full_pathname<S: Storage>(
         Ok(ffi::SQLITE_OK)
     })
 }
-
-/// Calls a function of the host's VFS.
-macro_rules! host {
-    ($name:ident, $function:ident, ($($argument:ident: $kind:ty),*) -> $result:ty, $absent:expr) => {
-        unsafe extern "C" fn $name<S: Storage>(vfs: *mut sqlite3_vfs, $($argument: $kind),*) -> $result {
-            // SAFETY: see the head; the host's VFS lives for ever.
-            unsafe {
-                let host = application::<S>(vfs).host();
-                (*host).$function.map_or($absent, |function| function(host, $($argument),*))
-            }
-        }
-    };
-}
-
-host!(randomness, xRandomness, (length: c_int, bytes: *mut c_char) -> c_int, 0);
-host!(sleep, xSleep, (microseconds: c_int) -> c_int, 0);
-host!(current_time, xCurrentTime, (days: *mut f64) -> c_int, ffi::SQLITE_ERROR);
-host!(current_time_int64, xCurrentTimeInt64, (milliseconds: *mut i64) -> c_int, ffi::SQLITE_ERROR);
 
 unsafe extern "C" fn last_error(_: *mut sqlite3_vfs, length: c_int, text: *mut c_char) -> c_int {
     let Some(failure) = last() else { return 0 };
