@@ -19,6 +19,7 @@ pub mod report;
 pub mod results;
 pub mod session;
 pub mod size;
+pub mod sqlite;
 pub mod trace;
 pub mod transfer;
 pub mod workload;

@@ -165,7 +165,8 @@ pub enum FsKind {
 /// The job, and the device and machine it runs on.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// A fio job file (- for standard input), or varmail, fileserver, webserver, webproxy or postmark.
+    /// A fio job file (- for standard input), or varmail, fileserver, webserver, webproxy or postmark; or
+    /// sqlite-androbench, sqlite-facebook or sqlite-gmail, with :JOURNAL_MODE or without.
     pub job: String,
     /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]
@@ -235,7 +236,7 @@ pub struct FioArgs {
 
 /// Options of the personalities; a fio job file has keys for them.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of varmail, fileserver, webserver, webproxy and postmark")]
+#[command(next_help_heading = "Options of varmail, fileserver, webserver, webproxy, postmark and SQLite")]
 pub struct PersonalityArgs {
     /// Files in the file set.
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u32>)]
@@ -252,7 +253,8 @@ pub struct PersonalityArgs {
     /// Time to run, not for postmark [default: 60s]; for a fio job file: `runtime` of every job.
     #[arg(long, value_name = "TIME", value_parser = size::span, conflicts_with = "operations")]
     pub runtime: Option<Duration>,
-    /// Run this number of operations instead; for postmark: transactions [default: 500].
+    /// Run this number of operations instead; for postmark: transactions [default: 500]; for SQLite: transactions and
+    /// queries [default: 900 or 1000].
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u64>)]
     pub operations: Option<u64>,
 }

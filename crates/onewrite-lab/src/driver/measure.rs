@@ -125,11 +125,11 @@ impl Series {
 
 /// When an operation was carried out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     /// When its job began to be measured.
-    pub(super) origin: Nanos,
-    pub(super) begin: Nanos,
-    pub(super) end: Nanos,
+    pub(crate) origin: Nanos,
+    pub(crate) begin: Nanos,
+    pub(crate) end: Nanos,
 }
 
 fn joined(one: Option<(Nanos, Nanos)>, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
@@ -163,6 +163,11 @@ impl JobMeasure {
     pub fn new(plan: JobPlan) -> JobMeasure {
         let [read, write, trim, sync] = std::array::from_fn(|_| Series::default());
         JobMeasure { plan, read, write, trim, sync, operations: BTreeMap::new(), findings: Findings::default() }
+    }
+
+    /// Counts an operation that is neither read, write, trim nor sync, for a job that counts operations.
+    pub(crate) fn count(&mut self, kind: &'static str, moment: Moment) {
+        self.operations.entry(kind).or_default().record(0, moment);
     }
 
     pub(super) fn record(&mut self, operation: &Operation, bytes: u64, moment: Moment) {

@@ -34,6 +34,7 @@ use crew::Crew;
 pub use files::Files;
 pub use layout::LayoutWatch;
 pub use ledger::{DurableFile, Ledger};
+pub(crate) use measure::Moment;
 pub use measure::{JobMeasure, Latencies, Series};
 pub use progress::{LaidOut, Phase, Progress, RunOptions, Watcher};
 pub use raw::Raw;

@@ -11,7 +11,7 @@ use onewrite_device::Profile;
 use onewrite_fs::ext4::PolicyKind;
 use onewrite_fs::journal::padding_warnings;
 
-use super::{FileChanges, LayerChoice, Machine, eviction_spot, job_file, known, mode, refused};
+use super::{FileChanges, LayerChoice, Machine, eviction_spot, job_file, mode, refused, streams};
 use crate::error::LabError;
 use crate::session::{JobSpec, crash_workloads};
 use crate::workload::filebench::Personality;
@@ -199,7 +199,7 @@ impl CrashExperiment {
                 JobSpec::Fio(job_file((name, self.job_text.as_deref()), &self.file, self.runtime, machine)?)
             }
             None => {
-                return refused(format!("{name}: neither a job file nor {}, {}", WorkloadSpec::forms(), known()));
+                return refused(format!("{name}: neither a job file nor {}, {}", WorkloadSpec::forms(), streams()));
             }
         };
         Ok(Box::new(crash_workloads(&job, self.seed)?))

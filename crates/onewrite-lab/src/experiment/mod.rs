@@ -19,6 +19,7 @@ use crate::error::LabError;
 use crate::job::{JobFile, Reading, Variables};
 use crate::partial::Partial;
 use crate::session::{DEFAULT_BYTES, DeviceChoice, JobSpec, RunSpec, Stack, held_by};
+use crate::sqlite::{Kind, SqliteJob};
 use crate::workload::filebench::{Length, Parameters, Personality};
 use crate::workload::postmark;
 
@@ -198,6 +199,9 @@ impl Experiment {
         if let Some(personality) = personality {
             return Ok(JobSpec::Personality(personality, parameters(personality, &self.personality)?));
         }
+        if let Some(job) = SqliteJob::named(name).filter(|_| self.job_text.is_none()) {
+            return Ok(JobSpec::Sqlite(self.sqlite(job?)?));
+        }
         if is_postmark {
             return Ok(JobSpec::PostMark(postmark_parameters(&self.personality)?));
         }
@@ -205,11 +209,23 @@ impl Experiment {
             return refused(format!("{name}: neither a job file nor one of {}", known()));
         }
         if let Some(option) = self.personality.given() {
-            return refused(format!("{option} is for {}; a job file says such things itself", known()));
+            return refused(format!("{option} is for {}; a job file says such things itself", streams()));
         }
         let machine = Machine { cores: host.cores as u64, cache_bytes: self.cache_size };
         let text = self.job_text.as_deref();
         Ok(JobSpec::Fio(job_file((name, text), &self.file, self.personality.runtime, machine)?))
+    }
+
+    /// `job` with the options that it has.
+    fn sqlite(&self, job: SqliteJob) -> Result<SqliteJob, LabError> {
+        let PersonalityChanges { operations, runtime, .. } = self.personality;
+        let others = PersonalityChanges { operations: None, ..self.personality };
+        let option = self.file.given().or(others.given()).or(runtime.map(|_| "--runtime"));
+        if let Some(option) = option {
+            return refused(format!("{option} is not for {job}: SQLite has one thread and ends after --operations"));
+        }
+        let too_many = |_| LabError::Option("--operations: SQLite's jobs have less than 2^32".to_owned());
+        Ok(SqliteJob { operations: operations.map(u32::try_from).transpose().map_err(too_many)?, ..job })
     }
 
     /// Bytes of the device: those asked for, or for a new device what the job needs.
@@ -346,6 +362,11 @@ pub fn mode(name: &str) -> Result<Mode, LabError> {
 
 /// Names of the jobs that need no file.
 pub fn known() -> String {
+    format!("{}, {}", streams(), Kind::ALL.map(Kind::name).join(", "))
+}
+
+/// Names of those that are streams of operations.
+pub fn streams() -> String {
     format!("{}, {}", Personality::ALL.map(Personality::name).join(", "), postmark::NAME)
 }
 

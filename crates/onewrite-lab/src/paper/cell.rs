@@ -9,6 +9,7 @@ use crate::error::LabError;
 use crate::job::JobFile;
 use crate::results::RunResult;
 use crate::session::{self, Extras, JobSpec, RunSpec, Stack};
+use crate::sqlite::SqliteJob;
 use crate::workload::filebench::{Length, Parameters, Personality};
 use crate::workload::postmark;
 
@@ -45,6 +46,8 @@ pub enum Work {
         /// Divisor: one `part`-th of the files, directories and transactions.
         part: u32,
     },
+    /// An application of SQLite.
+    Sqlite(SqliteJob),
     /// Files of 4 MiB written in order; they hardly compress.
     Copy {
         /// Bytes of all files.
@@ -97,12 +100,12 @@ impl Cell {
         self.run()?.ok_or_else(refused)
     }
 
-    /// Writes a second for fio, all operations a second for filebench and PostMark; for a copy, bytes a second until
-    /// the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
+    /// Writes a second for fio, all operations a second for filebench, PostMark and SQLite; for a copy, bytes a second
+    /// until the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
     pub fn speed(&self, result: &RunResult) -> f64 {
         match self.work {
             Work::RandomWrites { .. } => result.onewrite.total.write.iops,
-            Work::Personality { .. } | Work::PostMark { .. } => result.operations_per_second(),
+            Work::Personality { .. } | Work::PostMark { .. } | Work::Sqlite(_) => result.operations_per_second(),
             Work::Copy { bytes } => {
                 let slowest = result.jobs.iter().map(|job| job.job_runtime).max().unwrap_or(0);
                 bytes as f64 * 1000.0 / slowest as f64
@@ -149,6 +152,7 @@ impl Work {
                     compressible_percent: 0,
                 }));
             }
+            Work::Sqlite(job) => return Ok(JobSpec::Sqlite(job)),
             Work::Personality { personality, files, operations, compressible_percent } => {
                 let plain = personality.parameters();
                 let parameters = Parameters {

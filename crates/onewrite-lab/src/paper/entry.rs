@@ -57,6 +57,8 @@ pub(super) enum Experiment {
     FalseRecovery,
     /// Size of LDJ's compressed frames by that of their content, in photographs.
     Photographs,
+    /// Ratio of a cost of two sides; the mean of the workloads.
+    Databases(Cost, Side, Side),
     /// A figure of a device.
     Device(&'static str, DeviceFigure),
 }
@@ -109,6 +111,25 @@ pub(super) enum Told {
 pub(super) struct Rivals {
     pub(super) mode: Mode,
     pub(super) rivals: [Mode; 2],
+    pub(super) works: &'static [Work],
+}
+
+/// What is compared in runs of databases.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cost {
+    /// Transactions and queries a second.
+    Speed,
+    /// Bytes written to the device.
+    Bytes,
+    /// FLUSH commands.
+    Flushes,
+}
+
+/// A mode, and the workloads that run in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub(super) mode: Mode,
+    /// As many as the other side has, in the same order.
     pub(super) works: &'static [Work],
 }
 

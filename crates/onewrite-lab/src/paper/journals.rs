@@ -51,7 +51,8 @@ fn best(ratios: &[f64]) -> f64 {
     ratios.iter().copied().fold(f64::NAN, f64::max)
 }
 
-fn mean(ratios: &[f64]) -> f64 {
+/// The geometric mean.
+pub(super) fn mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 

@@ -4,7 +4,9 @@ use std::fmt;
 
 use super::entry::Experiment;
 use super::scoreboard::{Kind, Row};
-use super::{amplification, blocks, calibration, false_recovery, journals, padding, photographs, recovery, ts_clock};
+use super::{
+    amplification, blocks, calibration, databases, false_recovery, journals, padding, photographs, recovery, ts_clock,
+};
 use crate::error::LabError;
 
 /// A row with its measurement.
@@ -47,6 +49,7 @@ fn measure(id: &str, experiment: Experiment) -> Result<f64, LabError> {
         Experiment::LdjPacked(work) => journals::packed(work),
         Experiment::LdjFlushes(modes) => journals::flushes_over(modes),
         Experiment::FalseRecovery => false_recovery::with_self_trimming(),
+        Experiment::Databases(cost, a, b) => databases::ratio(cost, a, b),
         Experiment::Photographs => photographs::compressed_size(),
         Experiment::Device(profile, figure) => calibration::figure(profile, figure),
     }

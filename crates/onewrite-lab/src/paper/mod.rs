@@ -9,6 +9,7 @@ mod blocks;
 mod calibration;
 pub mod cell;
 mod claim;
+mod databases;
 mod entry;
 pub mod false_recovery;
 mod flushes;

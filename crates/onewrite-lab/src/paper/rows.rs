@@ -14,13 +14,15 @@ use super::entry::DeviceFigure::{
 };
 use super::entry::Duration::{self, Minutes, MinutesOfFiles, MinutesOnCards, Short};
 use super::entry::Experiment::{
-    self, Blocks, Device, EvictionOverFlush, FalseRecovery, Ldj, LdjBytes, LdjFlushes, LdjPacked, LdjRecovery,
-    OverBest, PaddedBlocks, PaddedFlushes, PaddedVarmail, PaddedWrites, Photographs, TsClock, Writes, WritesAnd,
+    self, Blocks, Databases, Device, EvictionOverFlush, FalseRecovery, Ldj, LdjBytes, LdjFlushes, LdjPacked,
+    LdjRecovery, OverBest, PaddedBlocks, PaddedFlushes, PaddedVarmail, PaddedWrites, Photographs, TsClock, Writes,
+    WritesAnd,
 };
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
-use super::entry::{Amplified, AmplifiedLayer, Entry, Rivalry, Rivals, Sweep, Told, Versus};
+use super::entry::{Amplified, AmplifiedLayer, Cost, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
 use crate::generate::TraceKind;
+use crate::sqlite::{Journal, Kind, SqliteJob};
 use crate::workload::filebench::Personality;
 
 const NO_TRIM: Padding = Padding { trims: false, ..Padding::PLAIN };
@@ -43,6 +45,11 @@ const FILESERVER_MF: Work = Work::Personality {
 };
 const COPY: Work = Work::Copy { bytes: GIB };
 const POSTMARK: Work = Work::PostMark { part: 10 };
+
+const ROLLBACK: Side = Side { mode: Mode::Ordered, works: &sqlite(Journal::Delete) };
+const WAL: Side = Side { mode: Mode::Ordered, works: &sqlite(Journal::Wal) };
+/// SQLite without a journal, on atomic files.
+const SADJ: Side = Side { mode: Mode::Sdj, works: &sqlite(Journal::Off) };
 
 const CARD_FIGURE: &[&str] = &["2-4"];
 const SSD_FIGURE: &[&str] = &["2-6"];
@@ -71,6 +78,16 @@ const fn row(id: &'static str, experiment: Option<Experiment>, winner: Winner, d
 
 const fn personality(personality: Personality, compressible_percent: u8) -> Work {
     Work::Personality { personality, files: None, operations: 20_000, compressible_percent }
+}
+
+/// The three applications of the dissertation with a journal mode of SQLite.
+const fn sqlite(journal: Journal) -> [Work; 3] {
+    let [a, b, c] = Kind::ALL;
+    [one_of_sqlite(a, journal), one_of_sqlite(b, journal), one_of_sqlite(c, journal)]
+}
+
+const fn one_of_sqlite(kind: Kind, journal: Journal) -> Work {
+    Work::Sqlite(SqliteJob { kind, journal: Some(journal), operations: None })
 }
 
 const fn amplified(layers: &'static [AmplifiedLayer], block_percent: u32, range_bytes: u64) -> Experiment {
@@ -238,6 +255,10 @@ pub(super) const ROWS: &[Entry] = &[
         A,
         Short,
     ),
+    row("afs-sqlite-rbj", Some(Databases(Cost::Speed, SADJ, ROLLBACK)), ByFigure, Short),
+    row("afs-sqlite-wal", Some(Databases(Cost::Speed, SADJ, WAL)), ByFigure, Short),
+    row("afs-sqlite-writes", Some(Databases(Cost::Bytes, ROLLBACK, SADJ)), ByFigure, Short),
+    row("afs-sqlite-flushes", Some(Databases(Cost::Flushes, ROLLBACK, SADJ)), ByFigure, Short),
     row("ldj-false-recovery", Some(FalseRecovery), ByFigure, Short),
     row("ldj-flushes-per-commit", Some(LdjFlushes(over(Mode::Ldj, Mode::Data))), ByFigure, Short),
     row("ldj-varmail-oj", Some(Ldj(rival(Mode::Ordered, LDJ_DEVICES, &[VARMAIL]))), ByFigure, Short),

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Gauged, TraceEvent, Traced, Usage};
-use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, MIB, Nanos, PAGE_SIZE, Time};
+use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, MIB, Nanos, PAGE_SIZE, Runtime, Time};
 use onewrite_cache::PageRequest;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind, Scope};
@@ -43,6 +43,7 @@ use crate::driver::{self, Files, JobMeasure, Phase, Raw, RunOptions, Watcher};
 use crate::error::LabError;
 use crate::job::JobFile;
 use crate::results::{DeviceFigures, DeviceSetup, DiskUtil, Figures, FsFigures, RunResult, Settings};
+use crate::sqlite::{self, SqliteJob};
 use crate::trace::Pages;
 use crate::workload::filebench::{self, Parameters, Personality};
 use crate::workload::{Workload, fio, postmark};
@@ -56,6 +57,8 @@ pub enum JobSpec {
     Personality(Personality, Parameters),
     /// PostMark.
     PostMark(postmark::Parameters),
+    /// An application of SQLite.
+    Sqlite(SqliteJob),
 }
 
 impl JobSpec {
@@ -65,6 +68,7 @@ impl JobSpec {
             JobSpec::Fio(file) => &file.origin,
             JobSpec::Personality(personality, _) => personality.name(),
             JobSpec::PostMark(_) => postmark::NAME,
+            JobSpec::Sqlite(job) => job.name(),
         }
     }
 
@@ -73,6 +77,7 @@ impl JobSpec {
             JobSpec::Fio(file) => fio::plan(file, target, choices),
             JobSpec::Personality(personality, parameters) => filebench::plan(*personality, *parameters, choices),
             JobSpec::PostMark(parameters) => postmark::plan(*parameters, choices),
+            JobSpec::Sqlite(job) => Err(job.no_stream()),
         }
     }
 }
@@ -221,7 +226,10 @@ async fn run_ext4(
 ) -> Result<RunResult, LabError> {
     let runtime = port.runtime().clone();
     let choices = Choices::new(spec.seed);
-    let workload = spec.job.plan(fio::Target::Files, &choices)?;
+    let planned = match &spec.job {
+        JobSpec::Sqlite(job) => Planned::Sqlite(*job),
+        streams => Planned::Streams(streams.plan(fio::Target::Files, &choices)?),
+    };
     let mount = mount_options(spec, mode);
     mount.check_device(port.geometry())?;
     let run_options = RunOptions { watcher, drops_caches: spec.drop_caches, ..RunOptions::default() };
@@ -242,15 +250,53 @@ async fn run_ext4(
             pages.for_each(|page| sink(PageRequest::new(places.page(file, page), access)));
         });
     }
-    let files = Rc::new(Files::new(Rc::clone(&fs)));
-    let measured = driver::run(&runtime, files, workload, run_options.clone()).await;
+    let measured = planned.carry_out((&runtime, Rc::clone(&fs)), (&choices, &run_options)).await;
     let measures = measured.map_err(|error| spec.with_need(error, device_bytes(&port)))?;
     run_options.enter(Phase::Unmounting, runtime.now())?;
     fs.unmount().await?;
     let figures = FsFigures::new(mode.name(), mode.promise().name(), fs.counters());
     let span = runtime.now() - begin;
     let usage = *usage.borrow();
-    Ok(gather(spec, &port, &measures, (span, usage), Some((figures, formatted.journal_bytes))))
+    let result = gather(spec, &port, &measures, (span, usage), Some((figures, formatted.journal_bytes)));
+    if let JobSpec::Sqlite(job) = &spec.job {
+        check_clean(job, &port).await?;
+    }
+    Ok(result)
+}
+
+/// What runs on a file system.
+enum Planned {
+    /// Streams of operations.
+    Streams(Workload),
+    /// SQLite, which decides its operations itself.
+    Sqlite(SqliteJob),
+}
+
+impl Planned {
+    async fn carry_out(
+        self,
+        (runtime, fs): (&Runtime, Rc<Ext4>),
+        (choices, options): (&Choices, &RunOptions),
+    ) -> Result<Vec<JobMeasure>, LabError> {
+        match self {
+            Planned::Sqlite(job) => {
+                options.enter(Phase::Jobs, runtime.now())?;
+                sqlite::run(runtime, fs, job, choices).await
+            }
+            Planned::Streams(workload) => {
+                driver::run(runtime, Rc::new(Files::new(fs)), workload, options.clone()).await
+            }
+        }
+    }
+}
+
+/// Refuses an image in which the checker finds anything.
+async fn check_clean(job: &SqliteJob, port: &DevicePort) -> Result<(), LabError> {
+    let found = judge(port).await?.report;
+    match found.findings.first() {
+        None => Ok(()),
+        Some(first) => Err(LabError::Sqlite(format!("{job}: the image is damaged after the run: {first}"))),
+    }
 }
 
 /// Bytes of the journal for mkfs.

@@ -5,6 +5,7 @@ use onewrite_fs::FsError;
 
 use super::{DEFAULT_BYTES, JobSpec, RunSpec, Stack};
 use crate::error::LabError;
+use crate::sqlite;
 use crate::workload::{Workload, fio};
 
 /// Bytes of metadata of a file system of 1 GiB, without its journal.
@@ -74,6 +75,7 @@ impl JobSpec {
     fn needed(&self, stack: Stack, seed: u64) -> Result<Needed, LabError> {
         match (self, stack) {
             (JobSpec::Fio(file), Stack::Raw) => Ok(Needed { bytes: fio::bytes_reached(file), inodes: 0 }),
+            (JobSpec::Sqlite(_), _) => Ok(Needed { bytes: sqlite::BYTES, inodes: 4 }),
             (_, Stack::Raw) => Ok(Needed { bytes: 0, inodes: 0 }),
             _ => {
                 let Workload { files, directories, .. } = self.plan(fio::Target::Files, &Choices::new(seed))?;

@@ -10,5 +10,6 @@ mod goals;
 mod memory;
 mod report;
 mod session;
+mod sqlite;
 mod support;
 mod trace;

@@ -1,0 +1,146 @@
+//! Job: an application of SQLite with its journal mode, by name.
+
+use std::fmt;
+
+use crate::error::LabError;
+
+/// What all names of these jobs begin with.
+const PREFIX: &str = "sqlite-";
+
+/// Bytes of a database, its journal and its log, amply.
+pub(crate) const BYTES: u64 = 64 << 20;
+
+/// An application of SQLite, as a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqliteJob {
+    /// Which one.
+    pub kind: Kind,
+    /// SQLite's `journal_mode`; `None` for `OFF` where the mode has atomic files, else `DELETE`.
+    pub journal: Option<Journal>,
+    /// Transactions and queries; `None` for the application's number.
+    pub operations: Option<u32>,
+}
+
+/// The applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The SQLite part of AndroBench.
+    Androbench,
+    /// A feed of posts with pictures.
+    Facebook,
+    /// Mail with labels.
+    Gmail,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Androbench, Kind::Facebook, Kind::Gmail];
+
+    /// Name of the job without a journal mode.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Androbench => "sqlite-androbench",
+            Kind::Facebook => "sqlite-facebook",
+            Kind::Gmail => "sqlite-gmail",
+        }
+    }
+}
+
+/// SQLite's `journal_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Journal {
+    /// A rollback journal that each transaction removes.
+    Delete,
+    /// One that is truncated.
+    Truncate,
+    /// One whose head is zeroed.
+    Persist,
+    /// One in memory: safe with atomic files only.
+    Memory,
+    /// A write-ahead log.
+    Wal,
+    /// None: safe with atomic files only.
+    Off,
+}
+
+impl Journal {
+    /// All of them.
+    pub const ALL: [Journal; 6] =
+        [Journal::Delete, Journal::Truncate, Journal::Persist, Journal::Memory, Journal::Wal, Journal::Off];
+
+    /// As SQLite writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Journal::Delete => "delete",
+            Journal::Truncate => "truncate",
+            Journal::Persist => "persist",
+            Journal::Memory => "memory",
+            Journal::Wal => "wal",
+            Journal::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for SqliteJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.journal {
+            None => f.write_str(self.kind.name()),
+            Some(journal) => write!(f, "{}:{}", self.kind.name(), journal.name()),
+        }
+    }
+}
+
+impl SqliteJob {
+    /// The job called `name`: an application, and behind a colon a journal mode. `None` if the name is of another kind.
+    ///
+    /// # Errors
+    /// An application or a journal mode that does not exist; the text lists those that do.
+    pub fn named(name: &str) -> Option<Result<SqliteJob, LabError>> {
+        name.starts_with(PREFIX).then(|| {
+            let (kind, journal) = name.split_once(':').map_or((name, None), |(kind, journal)| (kind, Some(journal)));
+            let kind = known(name, kind, &Kind::ALL, Kind::name)?;
+            let journal = journal.map(|journal| known(name, journal, &Journal::ALL, Journal::name)).transpose()?;
+            Ok(SqliteJob { kind, journal, operations: None })
+        })
+    }
+
+    /// The name of the kind: results of all journal modes have it.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// Refuses to become a stream of operations.
+    pub(crate) fn no_stream(&self) -> LabError {
+        LabError::Option(format!(
+            "{self}: SQLite itself decides what it reads and writes; it takes a file system, in `onewrite run` or \
+             `onewrite compare`"
+        ))
+    }
+}
+
+/// The one of `all` called `part`.
+fn known<T: Copy>(name: &str, part: &str, all: &[T], name_of: fn(T) -> &'static str) -> Result<T, LabError> {
+    all.iter().copied().find(|one| name_of(*one) == part).ok_or_else(|| {
+        let names: Vec<_> = all.iter().copied().map(name_of).collect();
+        LabError::Option(format!("{name}: `{part}` is none of {}", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_an_application_and_a_journal_mode() {
+        let job = SqliteJob::named("sqlite-gmail:wal").unwrap().unwrap();
+        assert_eq!(
+            (job.kind, job.journal, job.to_string()),
+            (Kind::Gmail, Some(Journal::Wal), "sqlite-gmail:wal".into())
+        );
+        assert_eq!(SqliteJob::named("sqlite-androbench").unwrap().unwrap().journal, None);
+        assert!(SqliteJob::named("varmail").is_none());
+        let refused = |name| SqliteJob::named(name).unwrap().unwrap_err().to_string();
+        assert!(refused("sqlite-chess").contains("sqlite-facebook"), "{}", refused("sqlite-chess"));
+        assert!(refused("sqlite-gmail:undo").contains("truncate"), "{}", refused("sqlite-gmail:undo"));
+    }
+}

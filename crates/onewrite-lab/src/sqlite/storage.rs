@@ -1,0 +1,233 @@
+//! Storage: the files of a session's file system for SQLite's VFS. Each call is a letter to the core, which pays for it
+//! what the host profile says.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use onewrite_block::{Choices, Nanos};
+use onewrite_fs::api::{resolve, split_path};
+use onewrite_fs::ext4::Ext4;
+use onewrite_fs::{
+    AtomicFiles, AttributeChanges, Content, DraftId, FileKind, FileSystem, FileView, FsError, FsResult, Ino, Manner,
+    NewNode, Position,
+};
+use onewrite_sqlite::storage::{
+    Failure, Identity, Machine, Opening, Promise, Result, Storage, StoredDraft, StoredFile, normal,
+};
+
+use super::beside::{Caller, Core};
+
+/// The run is over, with whatever ended it.
+const OVER: i32 = 5;
+
+/// The files of a mounted file system.
+pub(super) struct FsStorage {
+    caller: Caller,
+    chance: Mutex<Choices>,
+    promise: Promise,
+}
+
+/// An open file.
+pub(super) struct FsFile {
+    caller: Caller,
+    ino: Ino,
+    promise: Promise,
+}
+
+/// A draft that claimed one file.
+pub(super) struct FsDraft {
+    caller: Caller,
+    draft: DraftId,
+    ino: Ino,
+}
+
+impl FsStorage {
+    /// All files that `caller` reaches; `chance` is the machine's. Modes that have drafts log everything, so they also
+    /// keep the order of writes.
+    pub(super) fn new(caller: &Caller, chance: Choices, has_drafts: bool) -> FsStorage {
+        let promise = if has_drafts { Promise::Prefix } else { Promise::Synced };
+        FsStorage { caller: caller.clone(), chance: Mutex::new(chance), promise }
+    }
+}
+
+/// Does `work` on the file system.
+fn asked<T, Fut>(caller: &Caller, work: impl FnOnce(Rc<Ext4>) -> Fut + Send + 'static) -> Result<T>
+where
+    T: Send + 'static,
+    Fut: Future<Output = FsResult<T>> + 'static,
+{
+    let over = || Err(Failure::new(OVER, "the run has ended"));
+    let answer = caller.call(|core| work(Rc::clone(&core.fs)));
+    answer.map_or_else(over, |done| done.map_err(|error| Failure::new(error.errno(), error.to_string())))
+}
+
+impl Machine for FsStorage {
+    fn draw(&self, bytes: &mut [u8]) {
+        let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes.fill_with(|| chance.bits() as u8);
+    }
+
+    fn civil_now(&self) -> Duration {
+        Duration::from_nanos(self.caller.civil_now().0)
+    }
+
+    fn sleep(&self, span: Duration) {
+        let span = Nanos(span.as_nanos() as u64);
+        let _ = self.caller.call(async move |core: Rc<Core>| core.runtime.sleep(span).await);
+    }
+}
+
+impl Storage for FsStorage {
+    type File = FsFile;
+    type Draft = FsDraft;
+
+    fn machine(&self) -> Option<&dyn Machine> {
+        Some(self)
+    }
+
+    fn full_path(&self, name: &[u8]) -> Result<Vec<u8>> {
+        Ok(normal(name))
+    }
+
+    fn open(&self, path: &[u8], opening: Opening, _: &dyn Fn(&str) -> Option<String>) -> Result<FsFile> {
+        let path = path.to_vec();
+        let ino = asked(&self.caller, async move |fs| opened(&fs, &path, opening).await)?;
+        Ok(FsFile { caller: self.caller.clone(), ino, promise: self.promise })
+    }
+
+    fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
+        let path = path.to_vec();
+        asked(&self.caller, async move |fs| {
+            let (directory, name) = split_path(&path)?;
+            fs.unlink(resolve(&*fs, directory).await?, name).await?;
+            if is_durable { fs.sync().await } else { Ok(()) }
+        })
+    }
+
+    fn size_at(&self, path: &[u8]) -> Result<Option<u64>> {
+        let path = path.to_vec();
+        asked(&self.caller, async move |fs| match resolve(&*fs, &path).await {
+            Ok(ino) => Ok(Some(fs.attributes(ino).await?.size)),
+            Err(FsError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn commit(&self, drafts: &[&FsDraft]) -> Result<()> {
+        let drafts: Vec<DraftId> = drafts.iter().map(|draft| draft.draft).collect();
+        asked(&self.caller, async move |fs| fs.commit_drafts(&drafts).await)
+    }
+}
+
+async fn opened(fs: &Ext4, path: &[u8], opening: Opening) -> FsResult<Ino> {
+    let ino = match (resolve(fs, path).await, opening) {
+        (Ok(_), Opening::New) => return Err(FsError::Exists(String::from_utf8_lossy(path).into_owned())),
+        (Err(FsError::NotFound(_)), Opening::OrNew | Opening::New) => {
+            let (directory, name) = split_path(path)?;
+            fs.create(resolve(fs, directory).await?, name, NewNode::FILE).await?
+        }
+        (found, _) => found?,
+    };
+    if fs.attributes(ino).await?.kind != FileKind::Regular {
+        return Err(FsError::Invalid(format!("{} is no file", String::from_utf8_lossy(path))));
+    }
+    fs.open(ino).await.map(|()| ino)
+}
+
+impl StoredFile for FsFile {
+    type Draft = FsDraft;
+
+    fn identity(&self) -> Identity {
+        Identity { volume: 0, file: self.ino.0 }
+    }
+
+    fn promise(&self) -> Promise {
+        self.promise
+    }
+
+    fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let ino = self.ino;
+        asked(&self.caller, async move |fs| Ok(fs.read(ino, offset, length, Manner::default()).await?.to_vec()))
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let (ino, bytes) = (self.ino, bytes.to_vec());
+        asked(&self.caller, async move |fs| {
+            fs.write(ino, Position::At(offset), Content::Bytes(&bytes), Manner::default()).await.map(drop)
+        })
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        let ino = self.ino;
+        let changes = AttributeChanges { size: Some(size), ..AttributeChanges::default() };
+        asked(&self.caller, async move |fs| fs.set_attributes(ino, changes).await)
+    }
+
+    fn size(&self) -> Result<u64> {
+        let ino = self.ino;
+        asked(&self.caller, async move |fs| Ok(fs.attributes(ino).await?.size))
+    }
+
+    /// Always as `fdatasync`, as SQLite's own VFS on Linux does whatever it is asked for: sizes are made durable, times
+    /// are not.
+    fn sync(&self, _: bool) -> Result<()> {
+        let ino = self.ino;
+        asked(&self.caller, async move |fs| fs.fdatasync(ino).await)
+    }
+
+    fn draft(&self) -> Result<FsDraft> {
+        let ino = self.ino;
+        let draft = asked(&self.caller, async move |fs| fs.begin_draft())?;
+        let draft = FsDraft { caller: self.caller.clone(), draft, ino };
+        let id = draft.draft;
+        asked(&self.caller, async move |fs| fs.claim(id, ino).await)?;
+        Ok(draft)
+    }
+}
+
+impl Drop for FsFile {
+    /// An error has nobody to go to; the next call meets it again.
+    fn drop(&mut self) {
+        let ino = self.ino;
+        let _ = asked(&self.caller, async move |fs| fs.release(ino).await);
+    }
+}
+
+impl StoredDraft for FsDraft {
+    fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let (draft, ino) = (self.draft, self.ino);
+        asked(&self.caller, async move |fs| Ok(fs.draft_read(draft, ino, offset, length).await?.to_vec()))
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let (draft, ino, bytes) = (self.draft, self.ino, bytes.to_vec());
+        asked(&self.caller, async move |fs| {
+            fs.draft_write(draft, ino, Position::At(offset), Content::Bytes(&bytes)).await.map(drop)
+        })
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        let (draft, ino) = (self.draft, self.ino);
+        asked(&self.caller, async move |fs| fs.draft_set_size(draft, ino, size).await)
+    }
+
+    fn size(&self) -> Result<u64> {
+        let (draft, ino) = (self.draft, self.ino);
+        asked(&self.caller, async move |fs| fs.draft_size(draft, ino))
+    }
+
+    fn abort(&self) -> Result<()> {
+        let draft = self.draft;
+        asked(&self.caller, async move |fs| fs.abort_drafts(&[draft]).await)
+    }
+}
+
+impl Drop for FsDraft {
+    /// As for files.
+    fn drop(&mut self) {
+        let draft = self.draft;
+        let _ = asked(&self.caller, async move |fs| fs.end_draft(draft).await);
+    }
+}

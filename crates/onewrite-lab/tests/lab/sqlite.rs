@@ -1,0 +1,83 @@
+//! SQLite as a workload: real SQLite on the emulated `nvme-share`, in virtual time.
+
+use onewrite_block::MIB;
+use onewrite_device::Profile;
+use onewrite_fs::ext4::Mode;
+use onewrite_lab::results::RunResult;
+use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
+use onewrite_lab::sqlite::{Journal, Kind, SqliteJob};
+
+/// Runs `kind`; the result, and the image that it leaves.
+fn run(kind: Kind, journal: Journal, mode: Mode, (operations, seed): (u32, u64)) -> (RunResult, Vec<u8>) {
+    let job = JobSpec::Sqlite(SqliteJob { kind, journal: Some(journal), operations: Some(operations) });
+    let spec = RunSpec { seed, ..RunSpec::new(job, Stack::Ext4(mode), "nvme-share") };
+    let name = format!("onewrite-sqlite-{}-{}-{}-{mode}-{seed}.img", std::process::id(), kind.name(), journal.name());
+    let image = std::env::temp_dir().join(name);
+    let device = Profile::load("nvme-share").unwrap().device(Some(128 * MIB)).unwrap();
+    let extras = Extras { image: Some(image.clone()), ..Extras::default() };
+    let result = session::run(&spec, device, extras).unwrap();
+    let bytes = std::fs::read(&image).unwrap();
+    std::fs::remove_file(&image).unwrap();
+    (result, bytes)
+}
+
+/// Operations of each kind.
+fn counts(result: &RunResult) -> Vec<(&str, u64)> {
+    let all = result.onewrite.total.onewrite.as_ref().unwrap();
+    all.by_kind.iter().map(|(kind, of_kind)| (*kind, of_kind.total_ios)).collect()
+}
+
+#[test]
+fn one_seed_gives_one_run_to_the_byte_and_another_seed_another() {
+    let cases = [
+        (Journal::Delete, Mode::Ordered),
+        (Journal::Wal, Mode::Ordered),
+        (Journal::Off, Mode::Sdj),
+        (Journal::Memory, Mode::Ldj),
+    ];
+    for (journal, mode) in cases {
+        let first = run(Kind::Gmail, journal, mode, (60, 1));
+        let again = run(Kind::Gmail, journal, mode, (60, 1));
+        assert!(
+            first == again,
+            "{journal:?} on {mode}: {:?} and {:?}",
+            first.0.onewrite.device,
+            again.0.onewrite.device
+        );
+        assert!(first != run(Kind::Gmail, journal, mode, (60, 2)), "{journal:?} on {mode}");
+    }
+}
+
+/// The run itself judges the database and the image; here every application does so in every journal mode.
+#[test]
+fn every_application_ends_sound_in_every_journal_mode() {
+    for kind in Kind::ALL {
+        for journal in Journal::ALL {
+            for mode in [Mode::Ordered, Mode::Sdj] {
+                let (result, _) = run(kind, journal, mode, (90, 1));
+                let (ops, flushes) = (counts(&result), result.onewrite.device.flushes);
+                assert!(ops.iter().map(|(_, count)| count).sum::<u64>() >= 85 && flushes > 40, "{ops:?} {flushes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn androbench_has_three_hundred_transactions_of_each_kind() {
+    let job = JobSpec::Sqlite(SqliteJob { kind: Kind::Androbench, journal: None, operations: None });
+    let spec = RunSpec::new(job, Stack::Ext4(Mode::Sdj), "nvme-share");
+    let device = Profile::load("nvme-share").unwrap().device(Some(128 * MIB)).unwrap();
+    let result = session::run(&spec, device, Extras::default()).unwrap();
+    assert_eq!(counts(&result), [("delete", 300), ("insert", 300), ("update", 300)]);
+    // Without a journal of SQLite a transaction is one commit of the log.
+    let commits = result.onewrite.fs.as_ref().unwrap().commits;
+    assert!((900..920).contains(&commits), "{commits} commits");
+}
+
+#[test]
+fn sqlite_needs_a_file_system() {
+    let job = JobSpec::Sqlite(SqliteJob { kind: Kind::Gmail, journal: None, operations: None });
+    let device = Profile::load("nvme-share").unwrap().device(Some(128 * MIB)).unwrap();
+    let error = session::run(&RunSpec::new(job, Stack::Raw, "nvme-share"), device, Extras::default()).unwrap_err();
+    assert!(error.to_string().contains("file system"), "{error}");
+}
