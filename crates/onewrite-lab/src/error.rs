@@ -80,9 +80,9 @@ pub enum LabError {
         /// The difference.
         problem: String,
     },
-    /// SQLite failed, or what it left is not right.
+    /// A database failed, or what it left is not right.
     #[error("{0}")]
-    Sqlite(String),
+    Database(String),
     /// A job missed its speed limits (`rate_min`, `max_latency`, `latency_target`).
     #[error("{0}")]
     Missed(String),

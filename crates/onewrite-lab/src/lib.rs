@@ -11,6 +11,7 @@ pub mod error;
 pub mod experiment;
 pub mod generate;
 pub mod host;
+pub mod innodb;
 pub mod job;
 pub mod paper;
 mod partial;

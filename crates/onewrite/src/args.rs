@@ -166,7 +166,8 @@ pub enum FsKind {
 #[derive(Debug, Args)]
 pub struct JobArgs {
     /// A fio job file (- for standard input), or varmail, fileserver, webserver, webproxy or postmark; or
-    /// sqlite-androbench, sqlite-facebook or sqlite-gmail, with :JOURNAL_MODE or without.
+    /// sqlite-androbench, sqlite-facebook or sqlite-gmail, with :JOURNAL_MODE or without; or innodb-sysbench or
+    /// innodb-linkbench, with :double or :single or without.
     pub job: String,
     /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]
@@ -236,7 +237,7 @@ pub struct FioArgs {
 
 /// Options of the personalities; a fio job file has keys for them.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of varmail, fileserver, webserver, webproxy, postmark and SQLite")]
+#[command(next_help_heading = "Options of varmail, fileserver, webserver, webproxy, postmark and databases")]
 pub struct PersonalityArgs {
     /// Files in the file set.
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u32>)]
@@ -254,7 +255,7 @@ pub struct PersonalityArgs {
     #[arg(long, value_name = "TIME", value_parser = size::span, conflicts_with = "operations")]
     pub runtime: Option<Duration>,
     /// Run this number of operations instead; for postmark: transactions [default: 500]; for SQLite: transactions and
-    /// queries [default: 900 or 1000].
+    /// queries [default: 900 or 1000]; for InnoDB: transactions [default: 50000].
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u64>)]
     pub operations: Option<u64>,
 }

@@ -16,6 +16,7 @@ use onewrite_device::{Age, Error, FileDisk};
 use onewrite_fs::ext4::{Mode, ModeError, MountOptions, PolicyKind};
 
 use crate::error::LabError;
+use crate::innodb::{InnodbJob, Load};
 use crate::job::{JobFile, Reading, Variables};
 use crate::partial::Partial;
 use crate::session::{DEFAULT_BYTES, DeviceChoice, JobSpec, RunSpec, Stack, held_by};
@@ -199,8 +200,8 @@ impl Experiment {
         if let Some(personality) = personality {
             return Ok(JobSpec::Personality(personality, parameters(personality, &self.personality)?));
         }
-        if let Some(job) = SqliteJob::named(name).filter(|_| self.job_text.is_none()) {
-            return Ok(JobSpec::Sqlite(self.sqlite(job?)?));
+        if let Some(database) = database(name).filter(|_| self.job_text.is_none()) {
+            return self.with_operations(database?);
         }
         if is_postmark {
             return Ok(JobSpec::PostMark(postmark_parameters(&self.personality)?));
@@ -216,16 +217,21 @@ impl Experiment {
         Ok(JobSpec::Fio(job_file((name, text), &self.file, self.personality.runtime, machine)?))
     }
 
-    /// `job` with the options that it has.
-    fn sqlite(&self, job: SqliteJob) -> Result<SqliteJob, LabError> {
+    /// A job of a database, with the one option that it has.
+    fn with_operations(&self, database: JobSpec) -> Result<JobSpec, LabError> {
         let PersonalityChanges { operations, runtime, .. } = self.personality;
         let others = PersonalityChanges { operations: None, ..self.personality };
-        let option = self.file.given().or(others.given()).or(runtime.map(|_| "--runtime"));
-        if let Some(option) = option {
-            return refused(format!("{option} is not for {job}: SQLite has one thread and ends after --operations"));
+        if let Some(option) = self.file.given().or(others.given()).or(runtime.map(|_| "--runtime")) {
+            let name = database.name();
+            return refused(format!("{option} is not for {name}: it has its own threads and ends after --operations"));
         }
-        let too_many = |_| LabError::Option("--operations: SQLite's jobs have less than 2^32".to_owned());
-        Ok(SqliteJob { operations: operations.map(u32::try_from).transpose().map_err(too_many)?, ..job })
+        let too_many = |_| LabError::Option("--operations: jobs of databases have less than 2^32".to_owned());
+        let operations = operations.map(u32::try_from).transpose().map_err(too_many)?;
+        Ok(match database {
+            JobSpec::Sqlite(job) => JobSpec::Sqlite(SqliteJob { operations, ..job }),
+            JobSpec::Innodb(job) => JobSpec::Innodb(InnodbJob { operations, ..job }),
+            stream => stream,
+        })
     }
 
     /// Bytes of the device: those asked for, or for a new device what the job needs.
@@ -360,9 +366,16 @@ pub fn mode(name: &str) -> Result<Mode, LabError> {
     name.parse().map_err(|error: ModeError| LabError::Option(error.to_string()))
 }
 
+/// The job of a database called `name`; `None` if the name is of another kind.
+fn database(name: &str) -> Option<Result<JobSpec, LabError>> {
+    let sqlite = SqliteJob::named(name).map(|job| job.map(JobSpec::Sqlite));
+    sqlite.or_else(|| InnodbJob::named(name).map(|job| job.map(JobSpec::Innodb)))
+}
+
 /// Names of the jobs that need no file.
 pub fn known() -> String {
-    format!("{}, {}", streams(), Kind::ALL.map(Kind::name).join(", "))
+    let (sqlite, innodb) = (Kind::ALL.map(Kind::name).join(", "), Load::ALL.map(Load::name).join(", "));
+    format!("{}, {sqlite}, {innodb}", streams())
 }
 
 /// Names of those that are streams of operations.

@@ -6,6 +6,7 @@ use onewrite_fs::FsError;
 use onewrite_fs::ext4::Mode;
 
 use crate::error::LabError;
+use crate::innodb::InnodbJob;
 use crate::job::JobFile;
 use crate::results::RunResult;
 use crate::session::{self, Extras, JobSpec, RunSpec, Stack};
@@ -48,6 +49,8 @@ pub enum Work {
     },
     /// An application of SQLite.
     Sqlite(SqliteJob),
+    /// A load on an engine of InnoDB's shape.
+    Innodb(InnodbJob),
     /// Files of 4 MiB written in order; they hardly compress.
     Copy {
         /// Bytes of all files.
@@ -100,12 +103,14 @@ impl Cell {
         self.run()?.ok_or_else(refused)
     }
 
-    /// Writes a second for fio, all operations a second for filebench, PostMark and SQLite; for a copy, bytes a second
-    /// until the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
+    /// Writes a second for fio, all operations a second for filebench, PostMark and databases; for a copy, bytes a
+    /// second until the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
     pub fn speed(&self, result: &RunResult) -> f64 {
         match self.work {
             Work::RandomWrites { .. } => result.onewrite.total.write.iops,
-            Work::Personality { .. } | Work::PostMark { .. } | Work::Sqlite(_) => result.operations_per_second(),
+            Work::Personality { .. } | Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) => {
+                result.operations_per_second()
+            }
             Work::Copy { bytes } => {
                 let slowest = result.jobs.iter().map(|job| job.job_runtime).max().unwrap_or(0);
                 bytes as f64 * 1000.0 / slowest as f64
@@ -153,6 +158,7 @@ impl Work {
                 }));
             }
             Work::Sqlite(job) => return Ok(JobSpec::Sqlite(job)),
+            Work::Innodb(job) => return Ok(JobSpec::Innodb(job)),
             Work::Personality { personality, files, operations, compressible_percent } => {
                 let plain = personality.parameters();
                 let parameters = Parameters {

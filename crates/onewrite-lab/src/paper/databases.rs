@@ -1,7 +1,9 @@
-//! Databases: what they cost on the modes of the journal (`papers/000` §3.6.2 and §3.6.3): the rows `afs-sqlite-*`.
+//! Databases: what they cost on the modes of the journal (`papers/000` §3.6.2 and §3.6.3): the rows `afs-mysql-*`
+//! and `afs-sqlite-*`.
 //!
 //! A side of a row is a mode with the workloads that go with it: SQLite without a journal on atomic files, or with its
-//! own on `ordered`. Each workload runs on `nvme-share`; the figure is the mean over all of them.
+//! own on `ordered`; InnoDB's shape with doublewrite or without. Each workload runs on `nvme-share`; the figure is the
+//! mean over all of them.
 
 use super::cell::Cell;
 use super::entry::{Cost, Side};

@@ -22,6 +22,7 @@ use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
 use super::entry::{Amplified, AmplifiedLayer, Cost, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
 use crate::generate::TraceKind;
+use crate::innodb::{Doublewrite, InnodbJob, Load};
 use crate::sqlite::{Journal, Kind, SqliteJob};
 use crate::workload::filebench::Personality;
 
@@ -50,6 +51,10 @@ const ROLLBACK: Side = Side { mode: Mode::Ordered, works: &sqlite(Journal::Delet
 const WAL: Side = Side { mode: Mode::Ordered, works: &sqlite(Journal::Wal) };
 /// SQLite without a journal, on atomic files.
 const SADJ: Side = Side { mode: Mode::Sdj, works: &sqlite(Journal::Off) };
+
+const DOUBLE_OJ: Side = Side { mode: Mode::Ordered, works: &[sysbench(Doublewrite::On)] };
+const SINGLE_DJ: Side = Side { mode: Mode::Data, works: &[sysbench(Doublewrite::Off)] };
+const SINGLE_SDJ: Side = Side { mode: Mode::Sdj, works: &[sysbench(Doublewrite::Off)] };
 
 const CARD_FIGURE: &[&str] = &["2-4"];
 const SSD_FIGURE: &[&str] = &["2-6"];
@@ -88,6 +93,10 @@ const fn sqlite(journal: Journal) -> [Work; 3] {
 
 const fn one_of_sqlite(kind: Kind, journal: Journal) -> Work {
     Work::Sqlite(SqliteJob { kind, journal: Some(journal), operations: None })
+}
+
+const fn sysbench(doublewrite: Doublewrite) -> Work {
+    Work::Innodb(InnodbJob { load: Load::Sysbench, doublewrite: Some(doublewrite), operations: None })
 }
 
 const fn amplified(layers: &'static [AmplifiedLayer], block_percent: u32, range_bytes: u64) -> Experiment {
@@ -255,6 +264,9 @@ pub(super) const ROWS: &[Entry] = &[
         A,
         Short,
     ),
+    row("afs-mysql-oj", Some(Databases(Cost::Speed, SINGLE_SDJ, DOUBLE_OJ)), ByFigure, Minutes),
+    row("afs-mysql-dj", Some(Databases(Cost::Speed, SINGLE_SDJ, SINGLE_DJ)), ByFigure, Minutes),
+    row("afs-mysql-flushes", Some(Databases(Cost::Flushes, DOUBLE_OJ, SINGLE_SDJ)), ByFigure, Minutes),
     row("afs-sqlite-rbj", Some(Databases(Cost::Speed, SADJ, ROLLBACK)), ByFigure, Short),
     row("afs-sqlite-wal", Some(Databases(Cost::Speed, SADJ, WAL)), ByFigure, Short),
     row("afs-sqlite-writes", Some(Databases(Cost::Bytes, ROLLBACK, SADJ)), ByFigure, Short),

@@ -55,7 +55,7 @@ pub fn crash_workloads(job: &JobSpec, seed: u64) -> Result<impl Iterator<Item = 
 /// A personality with few files and threads, PostMark with few files; a fio job keeps its own size.
 fn small(job: &JobSpec) -> JobSpec {
     match job {
-        JobSpec::Fio(_) | JobSpec::Sqlite(_) => job.clone(),
+        JobSpec::Fio(_) | JobSpec::Sqlite(_) | JobSpec::Innodb(_) => job.clone(),
         JobSpec::Personality(personality, parameters) => {
             let parameters = Parameters {
                 files: parameters.files.min(FILES),

@@ -41,6 +41,7 @@ pub(crate) use recovery::recovery_after;
 
 use crate::driver::{self, Files, JobMeasure, Phase, Raw, RunOptions, Watcher};
 use crate::error::LabError;
+use crate::innodb::{self, InnodbJob};
 use crate::job::JobFile;
 use crate::results::{DeviceFigures, DeviceSetup, DiskUtil, Figures, FsFigures, RunResult, Settings};
 use crate::sqlite::{self, SqliteJob};
@@ -59,6 +60,8 @@ pub enum JobSpec {
     PostMark(postmark::Parameters),
     /// An application of SQLite.
     Sqlite(SqliteJob),
+    /// A load on an engine of InnoDB's shape.
+    Innodb(InnodbJob),
 }
 
 impl JobSpec {
@@ -69,6 +72,7 @@ impl JobSpec {
             JobSpec::Personality(personality, _) => personality.name(),
             JobSpec::PostMark(_) => postmark::NAME,
             JobSpec::Sqlite(job) => job.name(),
+            JobSpec::Innodb(job) => job.name(),
         }
     }
 
@@ -77,7 +81,11 @@ impl JobSpec {
             JobSpec::Fio(file) => fio::plan(file, target, choices),
             JobSpec::Personality(personality, parameters) => filebench::plan(*personality, *parameters, choices),
             JobSpec::PostMark(parameters) => postmark::plan(*parameters, choices),
-            JobSpec::Sqlite(job) => Err(job.no_stream()),
+            JobSpec::Sqlite(_) | JobSpec::Innodb(_) => Err(LabError::Option(format!(
+                "{}: a database decides itself what it reads and writes; it takes a file system, in `onewrite run` or \
+                 `onewrite compare`",
+                self.name()
+            ))),
         }
     }
 }
@@ -228,6 +236,7 @@ async fn run_ext4(
     let choices = Choices::new(spec.seed);
     let planned = match &spec.job {
         JobSpec::Sqlite(job) => Planned::Sqlite(*job),
+        JobSpec::Innodb(job) => Planned::Innodb(*job),
         streams => Planned::Streams(streams.plan(fio::Target::Files, &choices)?),
     };
     let mount = mount_options(spec, mode);
@@ -250,7 +259,7 @@ async fn run_ext4(
             pages.for_each(|page| sink(PageRequest::new(places.page(file, page), access)));
         });
     }
-    let measured = planned.carry_out((&runtime, Rc::clone(&fs)), (&choices, &run_options)).await;
+    let measured = planned.carry_out((&runtime, Rc::clone(&fs), mode), (&choices, &run_options)).await;
     let measures = measured.map_err(|error| spec.with_need(error, device_bytes(&port)))?;
     run_options.enter(Phase::Unmounting, runtime.now())?;
     fs.unmount().await?;
@@ -258,8 +267,8 @@ async fn run_ext4(
     let span = runtime.now() - begin;
     let usage = *usage.borrow();
     let result = gather(spec, &port, &measures, (span, usage), Some((figures, formatted.journal_bytes)));
-    if let JobSpec::Sqlite(job) = &spec.job {
-        check_clean(job, &port).await?;
+    if matches!(spec.job, JobSpec::Sqlite(_) | JobSpec::Innodb(_)) {
+        check_clean(&spec.job, &port).await?;
     }
     Ok(result)
 }
@@ -270,18 +279,24 @@ enum Planned {
     Streams(Workload),
     /// SQLite, which decides its operations itself.
     Sqlite(SqliteJob),
+    /// An engine that goes by what is in its memory.
+    Innodb(InnodbJob),
 }
 
 impl Planned {
     async fn carry_out(
         self,
-        (runtime, fs): (&Runtime, Rc<Ext4>),
+        (runtime, fs, mode): (&Runtime, Rc<Ext4>, Mode),
         (choices, options): (&Choices, &RunOptions),
     ) -> Result<Vec<JobMeasure>, LabError> {
         match self {
             Planned::Sqlite(job) => {
                 options.enter(Phase::Jobs, runtime.now())?;
                 sqlite::run(runtime, fs, job, choices).await
+            }
+            Planned::Innodb(job) => {
+                options.enter(Phase::Jobs, runtime.now())?;
+                innodb::run(runtime, fs, (job, mode), choices).await
             }
             Planned::Streams(workload) => {
                 driver::run(runtime, Rc::new(Files::new(fs)), workload, options.clone()).await
@@ -291,11 +306,11 @@ impl Planned {
 }
 
 /// Refuses an image in which the checker finds anything.
-async fn check_clean(job: &SqliteJob, port: &DevicePort) -> Result<(), LabError> {
+async fn check_clean(job: &JobSpec, port: &DevicePort) -> Result<(), LabError> {
     let found = judge(port).await?.report;
     match found.findings.first() {
         None => Ok(()),
-        Some(first) => Err(LabError::Sqlite(format!("{job}: the image is damaged after the run: {first}"))),
+        Some(first) => Err(LabError::Database(format!("{}: the image is damaged after the run: {first}", job.name()))),
     }
 }
 

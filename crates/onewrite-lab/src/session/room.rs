@@ -5,8 +5,8 @@ use onewrite_fs::FsError;
 
 use super::{DEFAULT_BYTES, JobSpec, RunSpec, Stack};
 use crate::error::LabError;
-use crate::sqlite;
 use crate::workload::{Workload, fio};
+use crate::{innodb, sqlite};
 
 /// Bytes of metadata of a file system of 1 GiB, without its journal.
 const STRUCTURE_BYTES: u64 = 32 * MIB;
@@ -76,6 +76,7 @@ impl JobSpec {
         match (self, stack) {
             (JobSpec::Fio(file), Stack::Raw) => Ok(Needed { bytes: fio::bytes_reached(file), inodes: 0 }),
             (JobSpec::Sqlite(_), _) => Ok(Needed { bytes: sqlite::BYTES, inodes: 4 }),
+            (JobSpec::Innodb(_), _) => Ok(Needed { bytes: innodb::BYTES, inodes: innodb::INODES }),
             (_, Stack::Raw) => Ok(Needed { bytes: 0, inodes: 0 }),
             _ => {
                 let Workload { files, directories, .. } = self.plan(fio::Target::Files, &Choices::new(seed))?;

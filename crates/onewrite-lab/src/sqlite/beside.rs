@@ -120,10 +120,12 @@ pub(super) async fn beside<T: Send + 'static>(
     set(&caller.now, &core.runtime);
     #[expect(clippy::disallowed_methods, reason = "blocking C code; it runs only while the core waits for it")]
     let started = Builder::new().name("sqlite".to_owned()).spawn(move || body(&caller));
-    other.0 = Some(started.map_err(|error| LabError::Sqlite(format!("no thread for SQLite: {error}")))?);
+    other.0 = Some(started.map_err(|error| LabError::Database(format!("no thread for SQLite: {error}")))?);
     while let Ok(letter) = inbox.recv() {
         letter(Rc::clone(&core)).await;
     }
     let ended = other.0.take().map(JoinHandle::join);
-    ended.and_then(Result::ok).ok_or_else(|| LabError::Sqlite("a defect in Onewrite: SQLite's thread panicked".into()))
+    ended
+        .and_then(Result::ok)
+        .ok_or_else(|| LabError::Database("a defect in Onewrite: SQLite's thread panicked".into()))
 }

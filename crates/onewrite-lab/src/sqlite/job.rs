@@ -108,14 +108,6 @@ impl SqliteJob {
     pub(crate) const fn name(&self) -> &'static str {
         self.kind.name()
     }
-
-    /// Refuses to become a stream of operations.
-    pub(crate) fn no_stream(&self) -> LabError {
-        LabError::Option(format!(
-            "{self}: SQLite itself decides what it reads and writes; it takes a file system, in `onewrite run` or \
-             `onewrite compare`"
-        ))
-    }
 }
 
 /// The one of `all` called `part`.

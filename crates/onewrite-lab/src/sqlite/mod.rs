@@ -59,7 +59,7 @@ pub(crate) async fn run(
         let storage = storage::FsStorage::new(caller, machine, has_drafts);
         client::play(caller, storage, (job, journal), (plan, chance))
     });
-    let measure = played.await?.map_err(|what| LabError::Sqlite(format!("{job}: {what}")))?;
+    let measure = played.await?.map_err(|what| LabError::Database(format!("{job}: {what}")))?;
     Ok(vec![measure])
 }
 

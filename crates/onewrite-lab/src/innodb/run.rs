@@ -1,0 +1,44 @@
+//! Run: the clients and the cleaner as tasks, side by side.
+
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Runtime};
+use onewrite_fs::FileSystem;
+use onewrite_fs::ext4::Mode;
+
+use super::cleaner;
+use super::engine::Engine;
+use super::job::InnodbJob;
+use super::scale::CLIENTS;
+use crate::driver::JobMeasure;
+use crate::error::LabError;
+
+/// Lays the files out, runs the clients, and gives their measures.
+///
+/// # Errors
+/// The first failure of the file system.
+pub(crate) async fn run<F: FileSystem + 'static>(
+    runtime: &Runtime,
+    fs: Rc<F>,
+    (job, mode): (InnodbJob, Mode),
+    choices: &Choices,
+) -> Result<Vec<JobMeasure>, LabError> {
+    let engine = Rc::new(Engine::lay_out(runtime, fs, (job, mode), choices).await?);
+    let cleaner = runtime.start(cleaner::clean(Rc::clone(&engine)));
+    let clients: Vec<_> = (0..CLIENTS).map(|_| runtime.start(client(Rc::clone(&engine)))).collect();
+    for client in clients {
+        client.await;
+    }
+    engine.is_over.set(true);
+    engine.work.notify_all();
+    cleaner.await;
+    engine.failure.take().map_or(Ok(()), Err)?;
+    Ok(vec![engine.measure.borrow().clone()])
+}
+
+async fn client<F: FileSystem>(engine: Rc<Engine<F>>) {
+    while let Some(transaction) = engine.next() {
+        let done = engine.transact(transaction).await;
+        engine.note(done);
+    }
+}

@@ -1,0 +1,51 @@
+//! The load of InnoDB's shape on the emulated `nvme-share`.
+
+use onewrite_device::Profile;
+use onewrite_fs::ext4::Mode;
+use onewrite_lab::innodb::{Doublewrite, InnodbJob, Load};
+use onewrite_lab::results::RunResult;
+use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
+
+const PAGE_BYTES: u64 = 16 << 10;
+
+fn run(load: Load, doublewrite: Option<Doublewrite>, mode: Mode, (operations, seed): (u32, u64)) -> RunResult {
+    let job = JobSpec::Innodb(InnodbJob { load, doublewrite, operations: Some(operations) });
+    let spec = RunSpec { seed, ..RunSpec::new(job, Stack::Ext4(mode), "nvme-share") };
+    let device = Profile::load("nvme-share").unwrap().device(Some(1 << 30)).unwrap();
+    session::run(&spec, device, Extras::default()).unwrap()
+}
+
+#[test]
+fn one_seed_gives_one_run() {
+    let run = |seed| run(Load::Linkbench, None, Mode::Sdj, (2_000, seed));
+    let first = run(1);
+    assert_eq!(first, run(1));
+    assert_ne!(first.onewrite.device, run(2).onewrite.device);
+}
+
+/// What the doublewrite file takes is written twice, and synced apart; the layout is the same on both sides.
+#[test]
+fn doublewrite_writes_pages_twice() {
+    let bytes_and_flushes = |doublewrite, operations| {
+        let device = run(Load::Sysbench, Some(doublewrite), Mode::Ordered, (operations, 1)).onewrite.device;
+        (device.host_write_bytes as i64, device.flushes as i64)
+    };
+    let of = |doublewrite| {
+        let ((few, few_flushes), (many, flushes)) =
+            (bytes_and_flushes(doublewrite, 100), bytes_and_flushes(doublewrite, 6_000));
+        (many - few, flushes - few_flushes)
+    };
+    let (double, single) = (of(Doublewrite::On), of(Doublewrite::Off));
+    // The cleaner has written hundreds of pages by then.
+    assert!(double.0 - single.0 > 300 * PAGE_BYTES as i64, "{double:?} {single:?}");
+    assert!(double.1 > single.1, "{double:?} {single:?}");
+}
+
+#[test]
+fn clients_share_syncs_of_the_log() {
+    let result = run(Load::Sysbench, None, Mode::Ordered, (3_000, 1));
+    let all = result.onewrite.total.onewrite.as_ref().unwrap();
+    assert_eq!(all.operations, 3_000);
+    let flushes = result.onewrite.device.flushes;
+    assert!(flushes < 3_000 / 2, "{flushes} flushes for 3,000 commits of 16 clients");
+}
