@@ -1,11 +1,13 @@
 //! The mount beside its rivals, in one run: fuse2fs, the kernel's ext4, the host's own file system, and a FUSE file
 //! system that keeps nothing, which shows the limit of FUSE itself.
 //!
-//! `cargo bench --package onewrite --bench mount` as root. Every system runs every workload in turn, ROUNDS times; the
-//! best of the rounds counts, because others on the machine only make it slower.
+//! `cargo bench --package onewrite --bench mount` as root; `-- files` or `-- transactions` is one half. Every system runs
+//! every workload in turn, ROUNDS times; the best of the rounds counts, because others on the machine only make it
+//! slower.
 
 mod null;
 mod systems;
+mod transactions;
 mod workloads;
 
 use systems::System;
@@ -18,6 +20,16 @@ fn main() {
         println!("SKIPPED: mounts need root and /dev/fuse");
         return;
     }
+    let half = std::env::args().find(|argument| ["files", "transactions"].contains(&argument.as_str()));
+    if half.as_deref() != Some("transactions") {
+        compare_files();
+    }
+    if half.as_deref() != Some("files") {
+        transactions::compare(ROUNDS);
+    }
+}
+
+fn compare_files() {
     let systems: Vec<System> = System::all().into_iter().filter(System::is_possible).collect();
     let mut best = vec![vec![0.0_f64; systems.len()]; Workload::ALL.len()];
     for round in 1..=ROUNDS {

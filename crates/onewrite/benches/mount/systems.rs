@@ -67,14 +67,12 @@ impl System {
         let mut mounted = Mounted { scratch, null: None };
         let (image, mnt) = (mounted.scratch.join("image"), mounted.path());
         let (image, mnt_text) = (image.to_str().unwrap(), mnt.to_str().unwrap());
+        let log = mounted.scratch.join("log");
         let done = match self {
             System::Ours(mode) => {
                 let program = env!("CARGO_BIN_EXE_onewrite");
                 run(program, &["mkfs", image, "--size", IMAGE_BYTES])
-                    && run(
-                        program,
-                        &["mount", image, mnt_text, "--log", "/dev/null", "-o", &format!("data={mode},cache=256M")],
-                    )
+                    && run(program, &["mount", image, mnt_text, "--log", log.to_str().unwrap(), "-o", &options(mode)])
             }
             System::Fuse2fs => made(image) && run("fuse2fs", &[image, mnt_text]),
             System::Kernel(_, options) => {
@@ -86,11 +84,16 @@ impl System {
             }
             System::Host => true,
         };
+        assert!(done || !matches!(self, System::Ours(_)), "our own file system cannot be mounted");
         if !done {
             println!("SKIPPED: {} could not be mounted", self.name());
         }
         done.then_some(mounted)
     }
+}
+
+fn options(mode: &str) -> String {
+    format!("data={mode},cache=256M")
 }
 
 fn made(image: &str) -> bool {
