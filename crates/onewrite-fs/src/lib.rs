@@ -1,8 +1,10 @@
-//! File systems: the ext4 format, the jbd2 journal, the checker and the public file-system API.
+//! File systems: the ext4 format, the jbd2 journal, F2FS to read, the checker and the public file-system API.
 //!
 //! Start with [`FileSystem`], the API for workloads and the FUSE mount. [`pages`] is the layer below every file
 //! system.
 
+mod acl;
+mod any;
 pub mod api;
 mod atomic;
 mod block;
@@ -10,12 +12,15 @@ pub mod check;
 pub mod content;
 mod devices;
 pub mod ext4;
+pub mod f2fs;
 pub mod journal;
 pub mod pages;
 pub mod repair;
 mod share;
+mod tea;
 mod transfer;
 
+pub use any::{AnyView, is_f2fs};
 pub use api::{
     Allocation, AttributeChanges, AttributeManner, Attributes, DeviceNumber, DirectoryEntry, FileKind, FileSystem,
     FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,

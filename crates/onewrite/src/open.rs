@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use onewrite_block::{Device, DevicePort, Executor, HostProfile, Runtime};
 use onewrite_device::loops_on;
-use onewrite_fs::FileSystem;
-use onewrite_fs::ext4::view::{ImageView, Losses, ViewOptions};
+use onewrite_fs::ext4::view::{Losses, ViewOptions};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::Recovered;
+use onewrite_fs::{AnyView, FileSystem, is_f2fs};
 use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{open_disk, view_disk};
 use onewrite_lab::transfer::Left;
@@ -129,13 +129,13 @@ impl<T> Viewed<T> {
 pub fn with_view<T: 'static>(
     image: &Path,
     rescue: bool,
-    work: impl AsyncFnOnce(&ImageView) -> anyhow::Result<T> + 'static,
+    work: impl AsyncFnOnce(&AnyView) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<Viewed<T>> {
     let name = image.display().to_string();
     let told = name.clone();
     let done = with_device(image, Changes::InMemory, async move |port| {
         let options = ViewOptions { is_rescue: rescue, ..ViewOptions::default() };
-        let view = ImageView::open(&port, options).await?;
+        let view = AnyView::open(&port, options).await?;
         if let Some((recovered, newer_blocks)) = view.recovered() {
             let (transactions, read) = (recovered.transactions, recovered.log_blocks_read);
             let newer = format!("{read} log blocks read, {newer_blocks} blocks newer than at home");
@@ -176,13 +176,29 @@ pub fn with_image_and<T: 'static>(
     done.with_context(|| name)
 }
 
-/// Mounts the file system in `image` for reading, beside another mounted one. Changes are not kept.
-pub async fn beside(runtime: &Runtime, image: &Path) -> anyhow::Result<Ext4> {
+/// An image to copy from while another is mounted.
+pub enum Beside {
+    /// Mounted.
+    Ext4(Box<Ext4>),
+    /// Only viewed.
+    F2fs(Box<AnyView>),
+}
+
+/// Opens the file system in `image` for reading, beside another mounted one. Changes are not kept.
+pub async fn beside(runtime: &Runtime, image: &Path) -> anyhow::Result<Beside> {
     if !image.exists() {
         bail!("{}: no such image; `onewrite mkfs` makes one", image.display());
     }
-    let mounted = mount(runtime.attach(view_disk(image)?), image, Changes::InMemory).await;
-    mounted.with_context(|| image.display().to_string())
+    opened(runtime.attach(view_disk(image)?), image).await.with_context(|| image.display().to_string())
+}
+
+async fn opened(port: DevicePort, image: &Path) -> anyhow::Result<Beside> {
+    if !is_f2fs(&port).await? {
+        return Ok(Beside::Ext4(Box::new(mount(port, image, Changes::InMemory).await?)));
+    }
+    let view = AnyView::open(&port, ViewOptions::default()).await?;
+    view.warnings().iter().for_each(|warning| note!("{}: {warning}", image.display()));
+    Ok(Beside::F2fs(Box::new(view)))
 }
 
 async fn mount(port: DevicePort, image: &Path, changes: Changes) -> anyhow::Result<Ext4> {

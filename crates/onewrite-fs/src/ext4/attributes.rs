@@ -10,13 +10,13 @@ use std::rc::Rc;
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
 use super::balloc::ALLOCATION_CREDITS;
-use super::format::acl;
 use super::format::attribute::{self, AttributeList, Attributes};
 use super::format::inode::{attribute_area, attribute_area_mut};
 use super::format::{Layout, Place};
 use super::inodes::Node;
 use super::views::ExtendedAttributes;
 use super::volume::block_key;
+use crate::acl;
 use crate::api::{AttributeManner, FsError, FsResult};
 use crate::block::BlockNo;
 use crate::journal::Handle;

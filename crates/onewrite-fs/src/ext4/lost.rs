@@ -12,6 +12,7 @@ use super::format::{Layout, Place, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::check::read::{ReadBlocks, ReadError};
+use crate::f2fs;
 
 /// Groups may begin at multiples of this.
 const GROUP_STEP: u64 = 256;
@@ -77,10 +78,15 @@ pub(crate) async fn find<R: ReadBlocks>(image: &R) -> Option<BackupPlace> {
 }
 
 /// # Errors
-/// [`FsError::NoFileSystem`] if the first block lacks ext4's magic number and the image has no backup; device errors.
+/// [`FsError::Unsupported`] if it is an F2FS image; [`FsError::NoFileSystem`] if the first block lacks ext4's magic
+/// number and the image has no backup; device errors.
 pub(crate) async fn expect_file_system(port: &DevicePort) -> FsResult<()> {
     let first = port.request(Request::read(Lpn(0), 1, Cause::Metadata)).await?;
     let is_marked = first[0].bytes()[MAGIC] == SUPERBLOCK_MAGIC.to_le_bytes();
+    if !is_marked && f2fs::marked_copies(port).await? != [false; 2] {
+        let can = "ls, cat, tree, stat and cp out of it work, and `onewrite fsck` checks it";
+        return Err(FsError::Unsupported(format!("an F2FS image can only be read: {can}")));
+    }
     match is_marked || find(&Reader(port)).await.is_some() {
         true => Ok(()),
         false => Err(FsError::NoFileSystem),

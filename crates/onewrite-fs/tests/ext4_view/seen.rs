@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use onewrite_block::{Executor, Geometry, RamDisk, crc32c};
-use onewrite_fs::ext4::view::{ImageView, Losses, ViewOptions};
-use onewrite_fs::{DeviceNumber, FileKind, FileView, FsResult, Ino, Manner};
+use onewrite_fs::ext4::view::{Losses, ViewOptions};
+use onewrite_fs::{AnyView, DeviceNumber, FileKind, FileView, FsResult, Ino, Manner};
 
 use crate::support::volume::load;
 
@@ -107,7 +107,7 @@ pub struct Seen {
 
 /// Everything in the image at `path`, as a view shows it.
 pub fn by_view(path: &Path, is_rescue: bool) -> FsResult<Seen> {
-    on_view(path, is_rescue, async |view: &ImageView| {
+    on_view(path, is_rescue, async |view: &AnyView| {
         let mut entries = Vec::new();
         let mut pending = vec![(String::new(), view.root())];
         while let Some((path, ino)) = pending.pop() {
@@ -132,7 +132,7 @@ pub fn by_view(path: &Path, is_rescue: bool) -> FsResult<Seen> {
 pub fn on_view<T: 'static>(
     path: &Path,
     is_rescue: bool,
-    work: impl AsyncFnOnce(&ImageView) -> FsResult<T> + 'static,
+    work: impl AsyncFnOnce(&AnyView) -> FsResult<T> + 'static,
 ) -> FsResult<T> {
     let image = load(path);
     let geometry = Geometry::plain("ram", image.pages());
@@ -140,7 +140,7 @@ pub fn on_view<T: 'static>(
     let port = executor.runtime().attach(Box::new(RamDisk::with_image(image, geometry)));
     let door = port.clone();
     let done = executor.block_on(async move {
-        let view = ImageView::open(&door, ViewOptions { is_rescue, ..ViewOptions::default() }).await?;
+        let view = AnyView::open(&door, ViewOptions { is_rescue, ..ViewOptions::default() }).await?;
         work(&view).await
     });
     let counters = port.device().counters();
@@ -149,7 +149,7 @@ pub fn on_view<T: 'static>(
     done.expect("nothing halts")
 }
 
-pub async fn names(view: &ImageView, directory: Ino) -> FsResult<Vec<(String, Ino)>> {
+pub async fn names(view: &AnyView, directory: Ino) -> FsResult<Vec<(String, Ino)>> {
     let (mut names, mut cursor) = (Vec::new(), 0);
     loop {
         let entries = view.read_directory(directory, cursor).await?;
@@ -166,7 +166,7 @@ pub async fn names(view: &ImageView, directory: Ino) -> FsResult<Vec<(String, In
     }
 }
 
-async fn entry(view: &ImageView, path: String, ino: Ino) -> FsResult<Entry> {
+async fn entry(view: &AnyView, path: String, ino: Ino) -> FsResult<Entry> {
     let attributes = view.attributes(ino).await?;
     let content = match attributes.kind {
         FileKind::Regular => {

@@ -13,7 +13,7 @@ use onewrite_lab::{LabError, is_same_file};
 
 use crate::args::Cp;
 use crate::escape;
-use crate::open::{Changes, beside, split_place, with_image_and, with_view};
+use crate::open::{Beside, Changes, beside, split_place, with_image_and, with_view};
 use crate::progress::Copying;
 use crate::stop::Changing;
 
@@ -136,11 +136,13 @@ impl Group {
             Some(own) if own == image || is_same_file(own, image) => {
                 self.copy_from(&Tree(fs), fs, (target, Origin::Target), report).await;
             }
-            Some(other) => {
-                let other = beside(runtime, other).await?;
-                self.copy_from(&Tree(&other), fs, (target, Origin::Elsewhere), report).await;
-                other.unmount().await?;
-            }
+            Some(other) => match beside(runtime, other).await? {
+                Beside::Ext4(other) => {
+                    self.copy_from(&Tree(&*other), fs, (target, Origin::Elsewhere), report).await;
+                    other.unmount().await?;
+                }
+                Beside::F2fs(other) => self.copy_from(&Tree(&*other), fs, (target, Origin::Elsewhere), report).await,
+            },
         }
         Ok(())
     }

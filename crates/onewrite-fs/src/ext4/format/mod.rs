@@ -5,7 +5,6 @@
 //! names the structure, the place and the problem. Separate functions set and verify checksums, except for inodes and
 //! group descriptors: encoding always sets theirs.
 
-pub mod acl;
 pub mod attribute;
 mod crc16;
 pub mod directory;

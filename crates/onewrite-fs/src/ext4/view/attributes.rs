@@ -6,11 +6,12 @@ use onewrite_block::crc32c;
 
 use super::ImageView;
 use super::files::{File, INLINE_REST};
+use crate::acl;
 use crate::api::{FsError, FsResult};
 use crate::ext4::attributes::{full_name, split_name};
+use crate::ext4::format::Place;
 use crate::ext4::format::attribute::{self, Attribute, Attributes, ValueInode};
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::{Place, acl};
 
 /// Largest value in bytes: the limit of Linux for a value in an inode.
 const VALUE_MAX: u32 = 1 << 24;

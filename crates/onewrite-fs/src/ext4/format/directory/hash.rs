@@ -3,6 +3,8 @@
 //! Three functions, each with bytes as signed or unsigned, because C's `char` differed between machines. The lowest bit
 //! of the key is 0: the tree uses it to mark equal hashes that continue in the next block.
 
+use crate::tea;
+
 /// The hash function of a directory, with the signedness of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashVersion {
@@ -88,21 +90,13 @@ impl HashVersion {
 
     fn tea(self, name: &[u8], mut state: [u32; 4]) -> (u32, u32) {
         for start in chunk_starts(name, 16) {
-            tea_rounds(&mut state, self.words(&name[start..]));
+            tea::tea_rounds(&mut state, self.words(&name[start..]));
         }
         (state[0], state[1])
     }
 
-    /// The first bytes of `rest` as words; each byte shifts into its word from the right. The remaining length pads the
-    /// words.
     fn words<const COUNT: usize>(self, rest: &[u8]) -> [u32; COUNT] {
-        let padding = (rest.len() as u32 & 0xff) * 0x0101_0101;
-        let rest = &rest[..rest.len().min(COUNT * 4)];
-        let mut words = [padding; COUNT];
-        for (word, bytes) in words.iter_mut().zip(rest.chunks(4)) {
-            *word = bytes.iter().fold(padding, |word, &byte| (word << 8).wrapping_add(self.byte(byte)));
-        }
-        words
+        tea::words(rest, |byte| self.byte(byte))
     }
 }
 
@@ -113,7 +107,7 @@ fn chunk_starts(name: &[u8], size: usize) -> impl Iterator<Item = usize> {
 
 /// The seed, or MD4's initial state if the seed is zero.
 fn start_state(seed: [u32; 4]) -> [u32; 4] {
-    if seed == [0; 4] { [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476] } else { seed }
+    if seed == [0; 4] { tea::START } else { seed }
 }
 
 /// Three rounds of eight steps of MD4 (Rivest, RFC 1320). Each round takes all eight words in its own order.
@@ -144,20 +138,4 @@ fn round(
         // The register that a step changes is `b` of the next step.
         *work = [d, sum.rotate_left(turns[step % 4]), b, c];
     }
-}
-
-/// Sixteen cycles of the Tiny Encryption Algorithm (Wheeler and Needham, 1994) on the first two words of the state,
-/// keyed by `key`.
-fn tea_rounds(state: &mut [u32; 4], key: [u32; 4]) {
-    let half = |other: u32, sum: u32, first: u32, second: u32| {
-        (other << 4).wrapping_add(first) ^ other.wrapping_add(sum) ^ (other >> 5).wrapping_add(second)
-    };
-    let (mut left, mut right, mut sum) = (state[0], state[1], 0_u32);
-    for _ in 0..16 {
-        sum = sum.wrapping_add(0x9e37_79b9);
-        left = left.wrapping_add(half(right, sum, key[0], key[1]));
-        right = right.wrapping_add(half(left, sum, key[2], key[3]));
-    }
-    state[0] = state[0].wrapping_add(left);
-    state[1] = state[1].wrapping_add(right);
 }

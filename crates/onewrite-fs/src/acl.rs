@@ -1,4 +1,4 @@
-//! Access control lists in two forms: the bytes that ext4 stores, and the value of `system.posix_acl_*` in Linux.
+//! Access control lists in two forms: the bytes that ext4 and F2FS store, and the value of `system.posix_acl_*` in Linux.
 //!
 //! ```text
 //!   disk:       version 1 (4) │ tag (2) │ permissions (2) │ id (4), of named users and groups only │ …
@@ -29,7 +29,7 @@ const fn is_named(tag: u16) -> Option<bool> {
 ///
 /// # Errors
 /// What is wrong with the list.
-pub fn from_disk(bytes: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn from_disk(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut rest = behind_version(bytes, DISK)?;
     let mut value = ATTRIBUTE.to_le_bytes().to_vec();
     while !rest.is_empty() {

@@ -1,0 +1,202 @@
+//! Directory entries: blocks of 214 slots, or fewer slots in an inode. A name takes one slot for each 8 bytes.
+//!
+//! ```text
+//!   bitmap of used slots (27) │ unused (3) │ 214 × entry (11) │ 214 × part of a name (8)
+//! ```
+//!
+//! A directory has levels; level `n` has 2^(n + start) buckets, but at most 2^30, of 2 blocks, from level 31 on of 4. A
+//! name lies in the bucket `hash % buckets` of one of the levels. Source: `filesystems/f2fs.rst` of the Linux
+//! documentation, "Directory Structure".
+
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::address::Nid;
+use super::error::{FormatError, Place, Problem};
+use super::hash::name_hash;
+use super::inode::DEPTH_MAX;
+use crate::api::FileKind;
+
+/// Bytes of a name that a slot holds.
+pub const SLOT_NAME: usize = 8;
+/// Most bytes of a name.
+pub const NAME_MAX: usize = 255;
+/// Slots of a block.
+pub const BLOCK_SLOTS: usize = 214;
+
+const ENTRY: usize = size_of::<RawEntry>();
+/// Levels with buckets of 2 blocks.
+const SMALL_LEVELS: u32 = DEPTH_MAX / 2;
+
+/// An entry as it lies on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawEntry {
+    /// Hash of the name.
+    pub hash_code: U32,
+    /// The inode.
+    pub ino: U32,
+    /// Bytes of the name.
+    pub name_len: U16,
+    /// What the inode is.
+    pub file_type: u8,
+}
+
+const _: () = assert!(ENTRY == 11);
+
+/// Where the parts of a block of entries lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of slots.
+    pub slots: usize,
+    /// Byte of the first entry.
+    pub entries: usize,
+    /// Byte of the first part of a name.
+    pub names: usize,
+}
+
+impl Shape {
+    /// A block of a directory.
+    pub const BLOCK: Shape = Shape { slots: BLOCK_SLOTS, entries: 30, names: 30 + BLOCK_SLOTS * ENTRY };
+
+    /// Entries in an inode with `size` bytes of room.
+    pub const fn inline(size: usize) -> Shape {
+        let slots = size * 8 / ((ENTRY + SLOT_NAME) * 8 + 1);
+        let names = size - slots * SLOT_NAME;
+        Shape { slots, entries: names - slots * ENTRY, names }
+    }
+}
+
+const _: () = assert!(Shape::BLOCK.names + BLOCK_SLOTS * SLOT_NAME == 4096);
+
+/// A name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its first slot.
+    pub slot: usize,
+    /// The slot behind its last one.
+    pub slot_end: usize,
+    /// Hash, as stored.
+    pub hash: u32,
+    /// The inode.
+    pub ino: Nid,
+    /// What that is; `None` for an unknown number.
+    pub kind: Option<FileKind>,
+    /// The name.
+    pub name: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Whether it names the directory itself or its parent.
+    pub fn is_dot(&self) -> bool {
+        matches!(self.name, b"." | b"..")
+    }
+
+    /// The hash that the name gives.
+    pub fn expected_hash(&self) -> u32 {
+        name_hash(self.name)
+    }
+}
+
+/// The entries of `bytes` from slot `from` on, in order.
+///
+/// Each item may be an error, and the walk goes on behind it.
+pub fn entries(
+    bytes: &[u8],
+    shape: Shape,
+    place: Place,
+    from: usize,
+) -> impl Iterator<Item = Result<Entry<'_>, FormatError>> {
+    let mut slot = from;
+    std::iter::from_fn(move || {
+        while slot < shape.slots && !is_used(bytes, slot) {
+            slot += 1;
+        }
+        if slot >= shape.slots {
+            return None;
+        }
+        let found = entry(bytes, shape, place, slot);
+        slot = found.as_ref().map_or(slot + 1, |entry| entry.slot_end);
+        Some(found)
+    })
+}
+
+/// Whether a slot is in use; the lowest bit of a byte comes first.
+pub fn is_used(bytes: &[u8], slot: usize) -> bool {
+    bytes[slot / 8] & 1 << (slot % 8) != 0
+}
+
+fn entry(bytes: &[u8], shape: Shape, place: Place, slot: usize) -> Result<Entry<'_>, FormatError> {
+    let offset = shape.entries + slot * ENTRY;
+    let wrong = |rule| Err(FormatError::new(place, Problem::Entry { offset, rule }));
+    let (raw, _) = RawEntry::ref_from_prefix(&bytes[offset..]).expect("an entry fits");
+    let length = usize::from(raw.name_len.get());
+    if length == 0 || length > NAME_MAX {
+        return wrong("a name has 1 to 255 bytes");
+    }
+    let slot_end = slot + length.div_ceil(SLOT_NAME);
+    if slot_end > shape.slots {
+        return wrong("the name ends behind the last slot");
+    }
+    let start = shape.names + slot * SLOT_NAME;
+    let name = &bytes[start..start + length];
+    if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        return wrong("a name holds a slash or a zero");
+    }
+    let (hash, ino) = (raw.hash_code.get(), Nid(raw.ino.get()));
+    Ok(Entry { slot, slot_end, hash, ino, kind: kind_of_byte(raw.file_type), name })
+}
+
+/// The kind that an entry's byte means.
+pub fn kind_of_byte(byte: u8) -> Option<FileKind> {
+    use FileKind::{BlockDevice, CharacterDevice, Directory, Fifo, Regular, Socket, Symlink};
+    let kinds = [Regular, Directory, CharacterDevice, BlockDevice, Fifo, Socket, Symlink];
+    kinds.get(usize::from(byte).checked_sub(1)?).copied()
+}
+
+/// Buckets of level `level` of a directory that begins with level `start`.
+fn buckets(level: u32, start: u8) -> u64 {
+    let exponent = level.saturating_add(start.into());
+    1 << exponent.min(SMALL_LEVELS - 1)
+}
+
+/// Blocks of a bucket of level `level`.
+fn bucket_blocks(level: u32) -> u64 {
+    if level < SMALL_LEVELS { 2 } else { 4 }
+}
+
+/// The blocks of a directory in which a name of this hash may lie on level `level`.
+pub fn bucket(level: u32, start: u8, hash: u32) -> std::ops::Range<u64> {
+    let before: u64 = (0..level).map(|level| buckets(level, start) * bucket_blocks(level)).sum();
+    let first = before + u64::from(hash) % buckets(level, start) * bucket_blocks(level);
+    first..first + bucket_blocks(level)
+}
+
+/// The level that block `logical` of a directory belongs to.
+pub fn level_of(logical: u64, start: u8) -> u32 {
+    let mut end = 0;
+    (0..DEPTH_MAX)
+        .find(|&level| {
+            end += buckets(level, start) * bucket_blocks(level);
+            logical < end
+        })
+        .unwrap_or(DEPTH_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_double_their_buckets() {
+        assert_eq!((bucket(0, 0, 77), bucket(1, 0, 77), bucket(2, 0, 77)), (0..2, 4..6, 8..10));
+        assert_eq!(bucket(0, 1, 1), 2..4);
+        assert_eq!([0, 1, 2, 5, 6, 13, 14].map(|block| level_of(block, 0)), [0, 0, 1, 1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn names_in_an_inode_share_its_room() {
+        let shape = Shape::inline((923 - 50 - 1) * 4);
+        assert_eq!(shape, Shape { slots: 182, entries: 30, names: 2032 });
+    }
+}

@@ -1,0 +1,95 @@
+//! Nodes: a block with a footer that says whose it is. Inodes have their own module; direct nodes name blocks of
+//! content, indirect nodes name nodes.
+//!
+//! ```text
+//!   1018 numbers of 4 bytes (4072) │ footer (24)
+//! ```
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::address::Nid;
+use crate::block::BlockNo;
+
+/// Byte at which the footer begins.
+pub const FOOTER_OFFSET: usize = 4096 - size_of::<RawFooter>();
+/// Numbers of a direct or indirect node.
+pub const POINTERS: usize = FOOTER_OFFSET / 4;
+/// Position in the file's tree that the node of extended attributes has.
+pub const XATTR_OFFSET: u32 = u32::MAX >> OFFSET_SHIFT;
+
+const OFFSET_SHIFT: u32 = 3;
+const COLD: u32 = 0x1;
+const FSYNC: u32 = 0x2;
+const DENTRY: u32 = 0x4;
+
+/// A footer as it lies on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawFooter {
+    /// Number of the node.
+    pub nid: U32,
+    /// The inode it belongs to.
+    pub ino: U32,
+    /// Marks, and above them the node's position in the file's tree.
+    pub flag: U32,
+    /// Version of the checkpoint after which the node was written.
+    pub cp_ver: U64,
+    /// The block that the node's log takes next.
+    pub next_blkaddr: U32,
+}
+
+const _: () = {
+    assert!(size_of::<RawFooter>() == 24);
+    assert!(POINTERS == 1018);
+};
+
+/// What the footer of a node says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// Number of the node.
+    pub nid: Nid,
+    /// The inode it belongs to.
+    pub ino: Nid,
+    /// Its position in the file's tree, counted in the order of logical content; 0 for the inode itself.
+    pub offset: u32,
+    /// Marked cold.
+    pub is_cold: bool,
+    /// Written by an fsync.
+    pub is_fsynced: bool,
+    /// An fsync of an inode whose name is newer than the checkpoint.
+    pub has_new_name: bool,
+    /// Version of the checkpoint after which the node was written; see
+    /// [`Checkpoint::footer_version`](super::Checkpoint::footer_version).
+    pub version: u64,
+    /// The block that the node's log takes next.
+    pub next: BlockNo,
+}
+
+/// The footer of a node.
+///
+/// # Panics
+/// If `block` has not 4096 bytes.
+pub fn footer(block: &[u8]) -> Footer {
+    let raw = RawFooter::ref_from_bytes(&block[FOOTER_OFFSET..]).expect("the size of a footer");
+    let flag = raw.flag.get();
+    Footer {
+        nid: Nid(raw.nid.get()),
+        ino: Nid(raw.ino.get()),
+        offset: flag >> OFFSET_SHIFT,
+        is_cold: flag & COLD != 0,
+        is_fsynced: flag & FSYNC != 0,
+        has_new_name: flag & DENTRY != 0,
+        version: raw.cp_ver.get(),
+        next: BlockNo(raw.next_blkaddr.get().into()),
+    }
+}
+
+/// Number `index` of a direct or indirect node.
+///
+/// # Panics
+/// If `index` is not below [`POINTERS`].
+pub fn pointer(block: &[u8], index: usize) -> u32 {
+    assert!(index < POINTERS, "number {index} of a node");
+    u32::from_le_bytes(block[index * 4..index * 4 + 4].try_into().expect("four bytes"))
+}

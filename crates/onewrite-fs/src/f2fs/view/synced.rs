@@ -1,0 +1,40 @@
+//! What fsync made durable behind the checkpoint: found and told, not shown.
+//!
+//! An fsync writes the file's nodes into the log of warm nodes and marks them. Each node names the block that its log
+//! takes next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version
+//! of this checkpoint. After an unmount there is no chain.
+
+use super::F2fsView;
+use crate::api::FsResult;
+use crate::f2fs::format::checkpoint::flags;
+use crate::f2fs::format::node;
+use crate::f2fs::format::sit::LogKind;
+
+impl F2fsView {
+    /// A warning if fsync made something durable that this view does not show.
+    pub(super) async fn unseen_fsyncs(&self) -> FsResult<Option<String>> {
+        let checkpoint = &self.tables.checkpoint;
+        if checkpoint.has(flags::UMOUNT) {
+            return Ok(None);
+        }
+        let layout = &self.tables.layout;
+        let log = checkpoint.log(LogKind::WarmNode);
+        let mut block = layout.segment_start(log.segment) + u64::from(log.next);
+        let (mut nodes, mut synced) = (0_u64, 0_u64);
+        while layout.main.contains(block) && nodes < layout.main.count {
+            let footer = node::footer(&self.tables.blocks.block(block).await?.bytes()[..]);
+            if footer.version != checkpoint.footer_version() {
+                break;
+            }
+            nodes += 1;
+            synced += u64::from(footer.is_fsynced);
+            block = footer.next;
+        }
+        Ok((synced > 0).then(|| {
+            format!(
+                "it was not unmounted; {synced} nodes that fsync made durable after the last checkpoint are not shown; \
+                 mount it once with Linux"
+            )
+        }))
+    }
+}
