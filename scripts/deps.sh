@@ -26,6 +26,7 @@ need fusermount3 fuse3
 need rsync rsync
 need mkfs.xfs xfsprogs
 need mkfs.btrfs btrfs-progs
+need mkfs.f2fs f2fs-tools
 
 if [ -n "$missing" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "installing:$missing"

@@ -11,10 +11,10 @@ use super::blocks::Blocks;
 use super::format::checkpoint::{flags, verified_head};
 use super::format::nat::{self, NatEntry};
 use super::format::node::{self, Footer};
-use super::format::sit::test_bit;
+use super::format::sit::{self, LogKind, SitEntry, test_bit};
 use super::format::summary::{self, JOURNAL_OFFSET, JOURNAL_SIZE};
 use super::format::superblock::{RawSuperblock, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSET};
-use super::format::{Checkpoint, DataAddress, FormatError, Inode, Layout, Nid, Place};
+use super::format::{Checkpoint, DataAddress, FormatError, Inode, Layout, Nid, Place, SegmentNo};
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 
@@ -28,6 +28,8 @@ pub(super) struct Tables {
     pub(super) checkpoint: Checkpoint,
     /// Newer NAT entries, by node.
     pub(super) nat_journal: BTreeMap<Nid, NatEntry>,
+    /// Newer SIT entries, by segment.
+    pub(super) sit_journal: BTreeMap<SegmentNo, SitEntry>,
     /// Damage that was got around: a bad copy of superblock or checkpoint.
     pub(super) warnings: Vec<String>,
 }
@@ -62,17 +64,24 @@ impl Tables {
             return Err(FsError::Damaged { place: "superblock".into(), problem });
         }
         let checkpoint = checkpoint(&blocks, &layout, &mut warnings).await?;
-        let nat_journal = BTreeMap::new();
-        let mut tables = Tables { blocks, layout, checkpoint, nat_journal, warnings };
+        let (nat_journal, sit_journal) = (BTreeMap::new(), BTreeMap::new());
+        let mut tables = Tables { blocks, layout, checkpoint, nat_journal, sit_journal, warnings };
         tables.read_journals().await?;
         Ok(tables)
     }
 
     async fn read_journals(&mut self) -> FsResult<()> {
-        let start = if self.checkpoint.has(flags::COMPACT) { 0 } else { JOURNAL_OFFSET };
-        let page = self.blocks.block(self.summaries_start()).await?;
-        let journal = summary::nat_journal(&page.bytes()[start..start + JOURNAL_SIZE])?;
-        self.nat_journal = journal.into_iter().collect();
+        let start = self.summaries_start();
+        let hot = self.blocks.block(start).await?;
+        let (nat, sit) = match self.checkpoint.has(flags::COMPACT) {
+            true => (journal_at(&hot, 0), journal_at(&hot, JOURNAL_SIZE)),
+            false => {
+                let cold = self.blocks.block(start + LogKind::ColdData as u64).await?;
+                (journal_at(&hot, JOURNAL_OFFSET), journal_at(&cold, JOURNAL_OFFSET))
+            }
+        };
+        self.nat_journal = summary::nat_journal(&nat)?.into_iter().collect();
+        self.sit_journal = summary::sit_journal(&sit)?.into_iter().collect();
         Ok(())
     }
 
@@ -86,6 +95,11 @@ impl Tables {
         self.layout.nat_copies(index)[usize::from(test_bit(&self.checkpoint.nat_bitmap, index as usize))]
     }
 
+    /// The valid copy of block `index` of the SIT.
+    pub(super) fn sit_block(&self, index: u64) -> BlockNo {
+        self.layout.sit_copies(index)[usize::from(test_bit(&self.checkpoint.sit_bitmap, index as usize))]
+    }
+
     /// Where node `nid` lies.
     pub(super) async fn nat_entry(&self, nid: Nid) -> FsResult<NatEntry> {
         if let Some(entry) = self.nat_journal.get(&nid) {
@@ -94,6 +108,16 @@ impl Tables {
         let (block, index) = nat::position(nid);
         let page = self.blocks.block(self.nat_block(block)).await?;
         Ok(nat::entry(&page.bytes()[..], index))
+    }
+
+    /// What the SIT says about a segment.
+    pub(super) async fn sit_entry(&self, segment: SegmentNo) -> FsResult<SitEntry> {
+        if let Some(entry) = self.sit_journal.get(&segment) {
+            return Ok(*entry);
+        }
+        let (block, index) = sit::position(segment);
+        let page = self.blocks.block(self.sit_block(block)).await?;
+        Ok(sit::entry(&page.bytes()[..], index))
     }
 
     /// The block of node `nid`, which belongs to inode `owner` at position `offset` of its tree.
@@ -125,6 +149,11 @@ impl Tables {
         let page = self.node(nid, nid, 0).await?;
         Ok(Inode::decode(&page.bytes()[..], nid, &self.layout)?)
     }
+}
+
+/// The journal at byte `at` of a block.
+fn journal_at(page: &Page, at: usize) -> Vec<u8> {
+    page.bytes()[at..at + JOURNAL_SIZE].to_vec()
 }
 
 /// Ok if NAT and footer say that the node is this one, of this inode, at this position.

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod bystanders;
+pub mod f2fs;
 pub mod patient;
 pub mod tree;
 pub mod volume;

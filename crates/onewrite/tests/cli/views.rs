@@ -41,6 +41,33 @@ fn images_of_other_block_sizes_and_ages_are_looked_at_and_copied_out_of() {
     }
 }
 
+#[test]
+fn an_f2fs_image_is_looked_at_copied_out_of_and_left_as_it_is() {
+    let scratch = Scratch::new();
+    scratch.write("tree/a.txt", "alpha\n");
+    scratch.write("tree/deep/b.bin", vec![7; 300_000]);
+    std::os::unix::fs::symlink("../a.txt", scratch.path("tree/deep/link")).unwrap();
+    std::fs::File::create(scratch.path("a.img")).unwrap().set_len(64 << 20).unwrap();
+    let Some(made) = scratch.other("mkfs.f2fs", "-q -O extra_attr,inode_checksum,lost_found a.img") else { return };
+    made.ok();
+    assert!(matches!(scratch.other("sload.f2fs", "-f tree a.img").unwrap().code(), 0 | 1));
+    let before = std::fs::read(scratch.path("a.img")).unwrap();
+    looks_work(&scratch, "");
+    assert!(scratch.onewrite("stat a.img:/deep/b.bin").ok().contains("300000"));
+    for (arguments, said) in [
+        ("rm a.img:/a.txt", "an F2FS image can only be read"),
+        ("cp tree/a.txt a.img:/c.txt", "an F2FS image can only be read"),
+        ("ls --rescue a.img", "a rescue of F2FS"),
+    ] {
+        let refused = scratch.onewrite(arguments);
+        assert!(refused.code() == 2 && refused.err().contains(said), "{arguments}: {}", refused.err());
+    }
+    scratch.onewrite("mkfs b.img --size 32MiB").ok();
+    scratch.onewrite("cp a.img:/deep b.img:/").ok();
+    assert_eq!(scratch.onewrite("tree b.img:/deep").ok(), "/deep\n├── b.bin\n└── link -> ../a.txt\n");
+    assert!(std::fs::read(scratch.path("a.img")).unwrap() == before);
+}
+
 /// Runs the program as nobody; `None`, with a message, if that is not possible.
 fn as_nobody(scratch: &Scratch, arguments: &str) -> Option<std::process::Output> {
     let program = scratch.path("onewrite");

@@ -20,6 +20,7 @@ pub mod inode;
 pub mod layout;
 pub mod nat;
 pub mod node;
+pub mod orphan;
 pub mod path;
 pub mod sit;
 pub mod summary;

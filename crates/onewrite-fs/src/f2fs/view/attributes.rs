@@ -1,36 +1,11 @@
-//! Attributes of a view's inodes, and their extended attributes.
+//! Extended attributes of a view's inodes.
 
 use super::F2fsView;
 use crate::acl;
-use crate::api::{Attributes, FsError, FsResult};
+use crate::api::{FsError, FsResult};
 use crate::f2fs::format::node::{FOOTER_OFFSET, XATTR_OFFSET};
 use crate::f2fs::format::xattr::{self, ACCESS_CONTROL};
 use crate::f2fs::format::{Inode, Place};
-
-/// Sectors of 512 bytes of a block.
-const BLOCK_SECTORS: u64 = 8;
-
-/// Attributes of an inode, as Linux shows them: the inode's own block does not count.
-pub(super) fn of(inode: &Inode) -> Attributes {
-    let raw = &inode.raw;
-    let [accessed, modified, changed] = inode.times();
-    Attributes {
-        ino: inode.number.into(),
-        kind: inode.kind,
-        permissions: raw.i_mode.get() & 0o7777,
-        links: raw.i_links.get(),
-        uid: raw.i_uid.get(),
-        gid: raw.i_gid.get(),
-        size: raw.i_size.get(),
-        sectors: raw.i_blocks.get().saturating_sub(1).saturating_mul(BLOCK_SECTORS),
-        accessed,
-        modified,
-        changed,
-        created: inode.created,
-        device: inode.device(),
-        generation: raw.i_generation.get(),
-    }
-}
 
 impl F2fsView {
     /// The list of extended attributes: the inode's part, then that of its node.

@@ -14,6 +14,7 @@
 mod attributes;
 mod directories;
 mod files;
+mod stat;
 mod synced;
 
 use onewrite_block::DevicePort;
@@ -63,7 +64,7 @@ impl FileView for F2fsView {
     }
 
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
-        Ok(attributes::of(&self.inode(ino).await?))
+        Ok(stat::of(&self.inode(ino).await?))
     }
 
     async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {

@@ -1,0 +1,60 @@
+//! The result of a check.
+
+use std::fmt::{self, Display};
+
+use crate::f2fs::format::{FormatError, Place};
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Faults in the order of discovery; at most `findings_max`.
+    pub findings: Vec<Finding>,
+    /// Number of findings, with those not kept.
+    pub finding_count: u64,
+    /// Inodes that were found.
+    pub used_inodes: u64,
+    /// Blocks of the main area that were found, reserved ones included.
+    pub used_blocks: u64,
+    findings_max: usize,
+}
+
+impl Report {
+    pub(super) fn new(findings_max: usize) -> Report {
+        Report { findings_max, ..Report::default() }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.finding_count == 0
+    }
+
+    pub(super) fn add(&mut self, place: Place, problem: impl Display) {
+        self.finding_count += 1;
+        if self.findings.len() < self.findings_max {
+            self.findings.push(Finding { place, problem: problem.to_string() });
+        }
+    }
+
+    /// Adds what a decoder found, or `place` and the text of another error.
+    pub(super) fn add_error(&mut self, place: Place, error: &FormatError) {
+        match error {
+            FormatError::Damaged { place, problem } => self.add(*place, problem),
+            FormatError::Unsupported { .. } => self.add(place, error),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Seeded mutations of F2FS images, viewed and checked: no panic, no endless loop, bounded memory; any error is fine.
+//!
+//! Seed and number identify a case: `ONEWRITE_SEED`, `ONEWRITE_FIRST` and `ONEWRITE_CASES=1` replay it.
+
+use std::cell::RefCell;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use onewrite_block::layer::{Fault, FaultPlan, Faulty};
+use onewrite_block::{Choices, DevicePort, Executor, Geometry, Image, Lpn, PAGE_SIZE, Page, RamDisk};
+use onewrite_fs::ext4::view::ViewOptions;
+use onewrite_fs::{AnyView, FileKind, FileView, FsResult, Ino, Manner, SeekTarget};
+
+use crate::support::Scratch;
+use crate::support::f2fs::{Editor, fill, make};
+use crate::support::volume::load;
+use crate::{MIB, grow};
+
+/// Requests after which the device fails: many times the need of a sound image.
+const REQUESTS_MAX: u64 = 60_000;
+/// Most names in one walk.
+const NAMES_MAX: usize = 500;
+const MEMORY_MAX_KIB: u64 = 1024 * 1024;
+
+const KINDS: [&str; 3] = ["", "-O extra_attr,flexible_inline_xattr,sb_checksum,inode_crtime", "-i"];
+
+/// An image of a tree, and its metadata pages.
+struct Specimen {
+    image: Image,
+    /// Both superblocks, the heads of the checkpoint in use and what lies between, valid blocks of NAT and SIT.
+    near: Vec<u64>,
+    /// All pages that are not zero.
+    pages: Vec<u64>,
+}
+
+fn specimen(scratch: &Scratch, arguments: &str) -> Specimen {
+    let (tree, path) = (scratch.path("tree"), scratch.path("image"));
+    let _ = fs::remove_dir_all(&tree);
+    fs::create_dir_all(&tree).expect("directory");
+    grow(&tree, 3_000_000);
+    let _ = fs::remove_dir_all(tree.join("names-3000"));
+    make(&path, 128 * MIB, arguments);
+    fill(&path, &tree, "");
+    let (image, editor) = (load(&path), Editor::open(&path));
+    let pages: Vec<u64> = image.written().filter(|(_, page)| !page.is_zeros()).map(|(lpn, _)| lpn.0).collect();
+    let [first, last] = editor.heads();
+    let is_near = |page: &u64| *page < 2 || (first.0..=last.0).contains(page) || *page >= editor.layout.sit.0;
+    let near = pages.iter().copied().filter(|page| is_near(page) && *page < editor.layout.main.start.0);
+    let near = near.chain(pages.iter().copied().filter(|page| is_node(&image, *page))).collect();
+    Specimen { image, near, pages }
+}
+
+/// Whether a page looks like a node: its footer names small numbers.
+fn is_node(image: &Image, page: u64) -> bool {
+    let bytes = image.page(Lpn(page)).bytes().into_owned();
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    page >= 2048 && (3..4000).contains(&number(4072)) && (3..4000).contains(&number(4076))
+}
+
+fn mutate(specimen: &Specimen, choices: &mut Choices) -> Image {
+    let mut image = specimen.image.clone();
+    for _ in 0..=choices.index(6) {
+        let pool = if choices.chance(3, 4) { &specimen.near } else { &specimen.pages };
+        let page = pool[choices.index(pool.len())];
+        let mut bytes = image.page(Lpn(page)).bytes().into_owned();
+        match choices.index(8) {
+            0 => bytes = image.page(Lpn(pool[choices.index(pool.len())])).bytes().into_owned(),
+            1 => bytes.fill(choices.bits() as u8),
+            _ => change(&mut bytes, choices),
+        }
+        image.set(Lpn(page), Page::new(bytes));
+    }
+    seal(image)
+}
+
+fn change(bytes: &mut [u8; PAGE_SIZE], choices: &mut Choices) {
+    let size = [1, 2, 4, 8][choices.index(4)];
+    let used: Vec<usize> = (0..PAGE_SIZE / size).filter(|at| bytes[at * size] != 0).collect();
+    let at = if used.is_empty() { choices.index(PAGE_SIZE / size) } else { used[choices.index(used.len())] };
+    let value = match choices.index(6) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => 1 << choices.below(64),
+        3 => choices.below(9000),
+        4 => u64::from(bytes[at * size]) + 1,
+        _ => choices.bits(),
+    };
+    bytes[at * size..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
+}
+
+/// Makes checksums of checkpoint heads right again, so that what they protect is tried, too.
+fn seal(mut image: Image) -> Image {
+    use onewrite_fs::f2fs::format::checkpoint::head_checksum;
+    for page in [512, 1024].into_iter().flat_map(|start| (start..start + 8).map(Lpn)) {
+        let mut bytes = image.page(page).bytes().into_owned();
+        let offset = u32::from_le_bytes(bytes[164..168].try_into().expect("four bytes")) as usize;
+        if (192..=4092).contains(&offset) && offset % 4 == 0 {
+            let sum = head_checksum(&bytes, offset);
+            bytes[offset..offset + 4].copy_from_slice(&sum.to_le_bytes());
+            image.set(page, Page::new(bytes));
+        }
+    }
+    image
+}
+
+async fn look_at(view: &AnyView, ino: Ino) -> FsResult<FileKind> {
+    let attributes = view.attributes(ino).await?;
+    for name in view.extended_attributes(ino).await? {
+        let _ = view.extended_attribute(ino, &name).await;
+    }
+    match attributes.kind {
+        FileKind::Regular => {
+            view.read(ino, 0, 64 * 1024, Manner::default()).await?;
+            view.read(ino, attributes.size.saturating_sub(5000), 9000, Manner::default()).await?;
+            let mut at = 0;
+            for _ in 0..6 {
+                let Ok(data) = view.seek(ino, at, SeekTarget::Data).await else { break };
+                let Ok(hole) = view.seek(ino, data, SeekTarget::Hole).await else { break };
+                assert!(at <= data && data <= hole, "seeking goes back from {at} to {data} to {hole}");
+                at = hole;
+            }
+        }
+        FileKind::Symlink => drop(view.read_link(ino).await?),
+        FileKind::Directory => {
+            let _ = view.lookup(ino, b"000000000012").await;
+        }
+        _ => (),
+    }
+    Ok(attributes.kind)
+}
+
+/// Reads everything that has a name; returns the number of failed reads.
+async fn walk(view: &AnyView) -> u64 {
+    let (mut pending, mut seen, mut failures) = (vec![view.root()], 0, 0);
+    let _ = view.space().await;
+    while let Some(ino) = pending.pop() {
+        if look_at(view, ino).await.map_err(|_| failures += 1) != Ok(FileKind::Directory) {
+            continue;
+        }
+        let mut cursor = 0;
+        while seen < NAMES_MAX {
+            let entries = match view.read_directory(ino, cursor).await {
+                Ok(entries) if !entries.is_empty() => entries,
+                Ok(_) => break,
+                Err(_) => {
+                    failures += 1;
+                    break;
+                }
+            };
+            let next = entries.last().expect("not empty").next;
+            assert!(next > cursor, "listing {ino} stays at {cursor}");
+            (cursor, seen) = (next, seen + entries.len());
+            pending.extend(entries.into_iter().filter(|entry| !entry.name.starts_with(b".")).map(|entry| entry.ino));
+        }
+    }
+    failures
+}
+
+/// What `look` of an image ends with: 0 refused, 1 something failed, 2 all went well. Error: a panic or an endless wait.
+fn end_of(image: Image, look: impl AsyncFnOnce(&DevicePort) -> usize + 'static) -> Result<usize, String> {
+    let geometry = Geometry::plain("ram", image.pages());
+    let disk = Faulty::new(Box::new(RamDisk::with_image(image, geometry)), FaultPlan::of(Fault::From(REQUESTS_MAX)));
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(disk));
+    let end = Rc::new(RefCell::new(0));
+    let slot = Rc::clone(&end);
+    let work = async move { *slot.borrow_mut() = look(&port).await };
+    match catch_unwind(AssertUnwindSafe(|| executor.block_on(work))) {
+        Ok(outcome) => outcome.map(|()| *end.borrow()).map_err(|halt| halt.to_string()),
+        Err(_) => {
+            std::mem::forget(executor);
+            Err("panic".into())
+        }
+    }
+}
+
+async fn viewed(port: &DevicePort) -> usize {
+    match AnyView::open(port, ViewOptions::default()).await {
+        Ok(view) if walk(&view).await > 0 => 1,
+        Ok(_) => 2,
+        Err(_) => 0,
+    }
+}
+
+fn number_from(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn memory_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn mutated_images_are_viewed_without_panic_and_to_an_end() {
+    let scratch = Scratch::new("f2fs-fuzz");
+    let specimens = KINDS.map(|arguments| specimen(&scratch, arguments));
+    let (seed, first, cases) =
+        (number_from("ONEWRITE_SEED", 1), number_from("ONEWRITE_FIRST", 0), number_from("ONEWRITE_CASES", 2_000));
+    let mut ends = [0_u64; 3];
+    for case in first..first + cases {
+        let mut choices = Choices::new(seed).stream("f2fs", case);
+        let specimen = &specimens[choices.index(specimens.len())];
+        match end_of(mutate(specimen, &mut choices), viewed) {
+            Ok(end) => ends[end] += 1,
+            Err(problem) => panic!("seed {seed}, case {case}: {problem}"),
+        }
+    }
+    eprintln!("seed {seed}: {cases} cases from {first}: refused, failed somewhere, read: {ends:?}");
+    let is_varied = ends[0] > 0 && ends[1..].iter().all(|end| *end > cases / 20);
+    assert!(cases < 1000 || is_varied, "{ends:?}");
+    let memory = memory_kib();
+    assert!(memory < MEMORY_MAX_KIB, "{memory} KiB");
+}
