@@ -36,9 +36,9 @@ pub async fn is_f2fs(port: &DevicePort) -> FsResult<bool> {
 /// See the module's head.
 pub enum AnyView {
     /// ext2, ext3 or ext4.
-    Ext(ImageView),
+    Ext(Box<ImageView>),
     /// F2FS.
-    F2fs(F2fsView),
+    F2fs(Box<F2fsView>),
 }
 
 impl AnyView {
@@ -48,11 +48,11 @@ impl AnyView {
     /// As [`ImageView::open`] or [`F2fsView::open`]; [`FsError::Unsupported`] for a rescue of F2FS.
     pub async fn open(port: &DevicePort, options: ViewOptions) -> FsResult<AnyView> {
         match is_f2fs(port).await? {
-            false => Ok(AnyView::Ext(ImageView::open(port, options).await?)),
+            false => Ok(AnyView::Ext(Box::new(ImageView::open(port, options).await?))),
             true if options.is_rescue => {
                 Err(FsError::Unsupported("a rescue of F2FS; without --rescue, what is sound can be read".into()))
             }
-            true => Ok(AnyView::F2fs(F2fsView::open(port).await?)),
+            true => Ok(AnyView::F2fs(Box::new(F2fsView::open(port).await?))),
         }
     }
 

@@ -57,7 +57,7 @@ pub enum Command {
     /// Make an ext4 file system in an image or on a disk.
     Mkfs(Mkfs),
     /// Replay the log of an image, check every structure and, with -p or -y, repair it. Exits as fsck(8): 0 clean, 1
-    /// repaired, 4 errors left, 8 could not be checked, 16 not understood.
+    /// repaired, 4 errors left, 8 could not be checked, 16 not understood. F2FS is only checked.
     Fsck(Fsck),
     /// List a directory of an image.
     Ls(Ls),

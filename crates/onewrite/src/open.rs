@@ -181,7 +181,7 @@ pub enum Beside {
     /// Mounted.
     Ext4(Box<Ext4>),
     /// Only viewed.
-    F2fs(Box<AnyView>),
+    F2fs(AnyView),
 }
 
 /// Opens the file system in `image` for reading, beside another mounted one. Changes are not kept.
@@ -198,7 +198,7 @@ async fn opened(port: DevicePort, image: &Path) -> anyhow::Result<Beside> {
     }
     let view = AnyView::open(&port, ViewOptions::default()).await?;
     view.warnings().iter().for_each(|warning| note!("{}: {warning}", image.display()));
-    Ok(Beside::F2fs(Box::new(view)))
+    Ok(Beside::F2fs(view))
 }
 
 async fn mount(port: DevicePort, image: &Path, changes: Changes) -> anyhow::Result<Ext4> {

@@ -343,8 +343,8 @@ fn damage_gets_the_verdict_of_fsck_f2fs() {
     let kinds = ["", "-O extra_attr,inode_checksum,sb_checksum,inode_crtime"];
     let specimens = kinds.map(|arguments| Specimen::new(&scratch, arguments));
     let (seed, first, cases) =
-        (number_from("ONEWRITE_SEED", 1), number_from("ONEWRITE_FIRST", 0), number_from("ONEWRITE_CASES", 220));
-    let (mut differ, mut both) = (Vec::new(), [0_u32; 2]);
+        (number_from("ONEWRITE_SEED", 1), number_from("ONEWRITE_FIRST", 0), number_from("ONEWRITE_CASES", 121));
+    let (mut differ, mut stricter, mut both) = (Vec::new(), 0, [0_u32; 2]);
     for case in first..first + cases {
         let mut choices = Choices::new(seed).stream("f2fs-damage", case);
         let target = TARGETS[case as usize % TARGETS.len()];
@@ -352,12 +352,26 @@ fn damage_gets_the_verdict_of_fsck_f2fs() {
         let verdicts = judge(specimen, target, &scratch.path("damaged"), &mut choices);
         match (verdicts.theirs.0, verdicts.ours_is_clean()) {
             (one, other) if one == other => both[usize::from(one)] += 1,
+            (true, false) if is_stricter(target, &verdicts) => stricter += 1,
             (theirs, _) => differ.push(describe(case, target, theirs, &verdicts)),
         }
     }
-    eprintln!("seed {seed}: {cases} cases from {first}: both damaged, both clean: {both:?}; {} differ", differ.len());
+    eprintln!("seed {seed}: {cases} cases from {first}: both damaged, both clean: {both:?}");
+    eprintln!("{stricter} known to be judged more strictly; {} differ", differ.len());
     differ.iter().for_each(|line| eprintln!("{line}"));
+    assert!(cases < 100 || both.iter().all(|count| u64::from(*count) > cases / 5), "{both:?}");
     assert!(differ.is_empty(), "{} verdicts differ", differ.len());
+}
+
+/// What fsck.f2fs passes over, though it changes what a reader may trust: positions in footers, and names that hold a
+/// slash or a zero. docs/f2fs.md lists both.
+fn is_stricter(target: Target, verdicts: &Verdicts) -> bool {
+    let ours = verdicts.ours.as_ref().map(|findings| findings.join("\n")).unwrap_or_default();
+    match target {
+        Target::Footer => ours.contains("footer's offset"),
+        Target::Names => ours.contains("a name holds a slash or a zero"),
+        _ => false,
+    }
 }
 
 fn describe(case: u64, target: Target, is_clean: bool, verdicts: &Verdicts) -> String {

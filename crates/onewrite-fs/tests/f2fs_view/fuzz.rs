@@ -10,6 +10,7 @@ use std::rc::Rc;
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
 use onewrite_block::{Choices, DevicePort, Executor, Geometry, Image, Lpn, PAGE_SIZE, Page, RamDisk};
 use onewrite_fs::ext4::view::ViewOptions;
+use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::{AnyView, FileKind, FileView, FsResult, Ino, Manner, SeekTarget};
 
 use crate::support::Scratch;
@@ -95,7 +96,7 @@ fn seal(mut image: Image) -> Image {
     for page in [512, 1024].into_iter().flat_map(|start| (start..start + 8).map(Lpn)) {
         let mut bytes = image.page(page).bytes().into_owned();
         let offset = u32::from_le_bytes(bytes[164..168].try_into().expect("four bytes")) as usize;
-        if (192..=4092).contains(&offset) && offset % 4 == 0 {
+        if (192..=4092).contains(&offset) && offset.is_multiple_of(4) {
             let sum = head_checksum(&bytes, offset);
             bytes[offset..offset + 4].copy_from_slice(&sum.to_le_bytes());
             image.set(page, Page::new(bytes));
@@ -183,6 +184,15 @@ async fn viewed(port: &DevicePort) -> usize {
     }
 }
 
+/// The checker of a damaged image, which a view may refuse or not.
+async fn judged(port: &DevicePort) -> usize {
+    match check(port, &CheckOptions { findings_max: 20 }).await {
+        Ok(report) if report.is_clean() => 2,
+        Ok(_) => 1,
+        Err(_) => 0,
+    }
+}
+
 fn number_from(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -194,21 +204,22 @@ fn memory_kib() -> u64 {
 }
 
 #[test]
-fn mutated_images_are_viewed_without_panic_and_to_an_end() {
+fn mutated_images_are_viewed_and_checked_without_panic_and_to_an_end() {
     let scratch = Scratch::new("f2fs-fuzz");
     let specimens = KINDS.map(|arguments| specimen(&scratch, arguments));
     let (seed, first, cases) =
         (number_from("ONEWRITE_SEED", 1), number_from("ONEWRITE_FIRST", 0), number_from("ONEWRITE_CASES", 2_000));
-    let mut ends = [0_u64; 3];
+    let (mut ends, mut verdicts) = ([0_u64; 3], [0_u64; 3]);
     for case in first..first + cases {
         let mut choices = Choices::new(seed).stream("f2fs", case);
         let specimen = &specimens[choices.index(specimens.len())];
-        match end_of(mutate(specimen, &mut choices), viewed) {
-            Ok(end) => ends[end] += 1,
-            Err(problem) => panic!("seed {seed}, case {case}: {problem}"),
-        }
+        let image = mutate(specimen, &mut choices);
+        let judged = end_of(image.clone(), judged).unwrap_or_else(|told| panic!("seed {seed}, case {case}: {told}"));
+        let end = end_of(image, viewed).unwrap_or_else(|told| panic!("seed {seed}, case {case}, viewed: {told}"));
+        (ends[end], verdicts[judged]) = (ends[end] + 1, verdicts[judged] + 1);
     }
     eprintln!("seed {seed}: {cases} cases from {first}: refused, failed somewhere, read: {ends:?}");
+    eprintln!("checked: refused or ended by the device, damaged, clean: {verdicts:?}");
     let is_varied = ends[0] > 0 && ends[1..].iter().all(|end| *end > cases / 20);
     assert!(cases < 1000 || is_varied, "{ends:?}");
     let memory = memory_kib();

@@ -141,7 +141,7 @@ impl Group {
                     self.copy_from(&Tree(&*other), fs, (target, Origin::Elsewhere), report).await;
                     other.unmount().await?;
                 }
-                Beside::F2fs(other) => self.copy_from(&Tree(&*other), fs, (target, Origin::Elsewhere), report).await,
+                Beside::F2fs(other) => self.copy_from(&Tree(&other), fs, (target, Origin::Elsewhere), report).await,
             },
         }
         Ok(())

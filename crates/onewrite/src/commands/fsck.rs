@@ -1,11 +1,13 @@
 //! `onewrite fsck`
 
+mod f2fs;
+
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use onewrite_block::DevicePort;
-use onewrite_fs::FsError;
 use onewrite_fs::repair::{Change, Manner};
+use onewrite_fs::{FsError, is_f2fs};
 use onewrite_lab::LabError;
 use onewrite_lab::session::{Judgement, Mended, Prospect, judge, mend, prospect};
 
@@ -25,19 +27,24 @@ const NOT_CHECKED: u8 = 8;
 /// Replays the log, checks all metadata, and repairs it if asked to.
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
     Outputs { json: args.json.as_ref(), ..Outputs::default() }.check(&[&args.image])?;
+    if with_device(&args.image, false, async |port| Ok(is_f2fs(&port).await?))? {
+        let name = args.image.display().to_string();
+        return f2fs::fsck(args).map_err(|error| with_cure(error, args, "fsck.f2fs")).with_context(|| name);
+    }
     let done = match (args.safe, args.all) {
         (true, _) => repair(args, Manner::Safe),
         (_, true) => repair(args, Manner::All),
         _ => look(args),
     };
     let name = args.image.display().to_string();
-    done.map_err(|error| with_cure(error, args)).with_context(|| name)
+    done.map_err(|error| with_cure(error, args, "e2fsck")).with_context(|| name)
 }
 
-/// Adds advice to the error of an image that cannot be checked or may not be changed.
-fn with_cure(error: anyhow::Error, args: &Fsck) -> anyhow::Error {
+/// Adds advice to the error of an image that cannot be checked or may not be changed; `other` names a tool that may
+/// know more.
+fn with_cure(error: anyhow::Error, args: &Fsck, other: &str) -> anyhow::Error {
     if let Some(FsError::Unsupported(what)) = error.downcast_ref() {
-        return anyhow!("cannot check it: {what}; e2fsck can check it");
+        return anyhow!("cannot check it: {what}; {other} can check it");
     }
     let is_refused = error.chain().any(is_permission);
     if is_refused && !args.no_changes && std::fs::File::open(&args.image).is_ok() {

@@ -62,10 +62,36 @@ fn an_f2fs_image_is_looked_at_copied_out_of_and_left_as_it_is() {
         let refused = scratch.onewrite(arguments);
         assert!(refused.code() == 2 && refused.err().contains(said), "{arguments}: {}", refused.err());
     }
+    assert!(scratch.onewrite("fsck a.img").ok().contains("clean, 6 inodes"));
+    let refused = scratch.onewrite("fsck -y a.img");
+    assert!(refused.code() == 8 && refused.err().contains("only checked"), "{}", refused.err());
     scratch.onewrite("mkfs b.img --size 32MiB").ok();
     scratch.onewrite("cp a.img:/deep b.img:/").ok();
     assert_eq!(scratch.onewrite("tree b.img:/deep").ok(), "/deep\n├── b.bin\n└── link -> ../a.txt\n");
     assert!(std::fs::read(scratch.path("a.img")).unwrap() == before);
+}
+
+#[test]
+fn damage_to_an_f2fs_image_is_told_and_left() {
+    let scratch = Scratch::new();
+    std::fs::File::create(scratch.path("a.img")).unwrap().set_len(64 << 20).unwrap();
+    let Some(made) = scratch.other("mkfs.f2fs", "-q a.img") else { return };
+    made.ok();
+    let image = std::fs::File::options().write(true).open(scratch.path("a.img")).unwrap();
+    // The bitmap of segment 9 in both copies of the SIT, which nothing uses.
+    for copy in [1536, 2048] {
+        image.write_all_at(&[1], copy * 4096 + 9 * 74 + 20).unwrap();
+    }
+    let said = scratch.onewrite("fsck -n a.img").fails_with(4);
+    let told = scratch.onewrite("fsck -n a.img").out() + &said;
+    assert!(told.contains("SIT entry of segment 9") && told.contains("fsck.f2fs may repair it"), "{told}");
+    let json = scratch.onewrite("fsck --json - a.img").out();
+    assert!(json.contains("\"clean\": false") && json.contains("segment 9"), "{json}");
+    for copy in [0, 1] {
+        image.write_all_at(&[13], copy * 4096 + 1024 + 16).unwrap();
+    }
+    let told = scratch.onewrite("fsck a.img");
+    assert!(told.code() == 4 && told.out().contains("too damaged to check"), "{}", told.out());
 }
 
 /// Runs the program as nobody; `None`, with a message, if that is not possible.

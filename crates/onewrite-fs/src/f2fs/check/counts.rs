@@ -2,7 +2,7 @@
 
 use super::Checker;
 use crate::f2fs::format::sit::LogKind;
-use crate::f2fs::format::{Place, SegmentNo};
+use crate::f2fs::format::{Features, Place, SegmentNo};
 
 impl Checker {
     /// Each inode has as many names as it says.
@@ -63,9 +63,33 @@ impl Checker {
                 self.report.add(Place::Current, format!("{field} is {said}, {found} were found"));
             }
         }
-        let next = raw.next_free_nid.get();
+        self.check_sizes();
+        let next = self.tables.checkpoint.raw.next_free_nid.get();
         if next >= self.tables.layout.nid_end() {
             self.report.add(Place::Current, format!("next_free_nid is {next}; there is no such number"));
         }
+    }
+
+    /// What the checkpoint says about the whole image is possible.
+    fn check_sizes(&mut self) {
+        let raw = &self.tables.checkpoint.raw;
+        let layout = &self.tables.layout;
+        let (user, valid) = (raw.user_block_count.get(), raw.valid_block_count.get());
+        let (reserved, spare) = (raw.rsvd_segment_count.get(), raw.overprov_segment_count.get());
+        let mut wrong = Vec::new();
+        if user == 0 || user >= layout.main.count || valid > user {
+            wrong.push(format!("user_block_count is {user}, of {} blocks, with {valid} in use", layout.main.count));
+        }
+        let is_spare = |segments: u32| segments > 0 && segments < layout.main_segments;
+        let needs_none = layout.features.contains(Features::READ_ONLY);
+        if !needs_none && (!is_spare(reserved) || !is_spare(spare)) {
+            wrong.push(format!("rsvd_segment_count is {reserved}, overprov_segment_count {spare}: some, but not all"));
+        }
+        let start = raw.cp_pack_start_sum.get();
+        let (end, total) = (start + self.summaries.blocks() + 1, raw.cp_pack_total_block_count.get());
+        if end != total {
+            wrong.push(format!("cp_pack_total_block_count is {total}, the summaries end the pack after {end}"));
+        }
+        wrong.into_iter().for_each(|problem| self.report.add(Place::Current, problem));
     }
 }

@@ -107,7 +107,7 @@ impl Checker {
     async fn new(tables: Tables, options: &CheckOptions) -> FsResult<Checker> {
         let mut report = Report::new(options.findings_max);
         for warning in &tables.warnings {
-            report.add(Place::Current, warning);
+            report.note(Place::Current, warning);
         }
         let summaries = Summaries::read(&tables).await?;
         Ok(Checker {

@@ -24,6 +24,8 @@ impl Display for Finding {
 pub struct Report {
     /// Faults in the order of discovery; at most `findings_max`.
     pub findings: Vec<Finding>,
+    /// Lost redundancy that harms nothing: a damaged copy of the superblock, a pack that no checkpoint completed.
+    pub notes: Vec<Finding>,
     /// Number of findings, with those not kept.
     pub finding_count: u64,
     /// Inodes that were found.
@@ -48,6 +50,10 @@ impl Report {
         if self.findings.len() < self.findings_max {
             self.findings.push(Finding { place, problem: problem.to_string() });
         }
+    }
+
+    pub(super) fn note(&mut self, place: Place, problem: impl Display) {
+        self.notes.push(Finding { place, problem: problem.to_string() });
     }
 
     /// Adds what a decoder found, or `place` and the text of another error.

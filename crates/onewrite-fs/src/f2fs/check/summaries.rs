@@ -9,19 +9,22 @@ use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::{self, ENTRIES, ENTRY_SIZE};
 use crate::f2fs::tables::Tables;
 
-/// Blocks of summaries that the checkpoint holds, by segment.
-pub(super) struct Summaries(BTreeMap<SegmentNo, Vec<u8>>);
+/// Blocks of summaries that the checkpoint holds, by segment, and how many of the pack they take.
+pub(super) struct Summaries {
+    by_segment: BTreeMap<SegmentNo, Vec<u8>>,
+    blocks: u32,
+}
 
 impl Summaries {
     pub(super) async fn read(tables: &Tables) -> FsResult<Summaries> {
         let mut blocks = BTreeMap::new();
         let checkpoint = &tables.checkpoint;
         let start = tables.summaries_start();
-        let mut node_start = start + 3;
+        let mut taken = 3;
         if checkpoint.has(flags::COMPACT) {
             let (read, count) = compact(tables).await?;
             blocks.extend(read);
-            node_start = start + count;
+            taken = count;
         } else {
             for (index, kind) in LogKind::ALL.into_iter().take(3).enumerate() {
                 let page = tables.blocks.block(start + index as u64).await?;
@@ -30,16 +33,22 @@ impl Summaries {
         }
         if checkpoint.has_node_summaries() {
             for (index, kind) in LogKind::ALL.into_iter().skip(3).enumerate() {
-                let page = tables.blocks.block(node_start + index as u64).await?;
+                let page = tables.blocks.block(start + taken + index as u64).await?;
                 blocks.insert(checkpoint.log(kind).segment, page.bytes().to_vec());
             }
         }
-        Ok(Summaries(blocks))
+        taken += 3 * u64::from(checkpoint.has_node_summaries());
+        Ok(Summaries { by_segment: blocks, blocks: taken as u32 })
     }
 
     /// The summary of a segment, as a block; `None` if it lies in the SSA.
     pub(super) fn of(&self, segment: SegmentNo) -> Option<&[u8]> {
-        self.0.get(&segment).map(Vec::as_slice)
+        self.by_segment.get(&segment).map(Vec::as_slice)
+    }
+
+    /// Blocks of the pack that they take.
+    pub(super) fn blocks(&self) -> u32 {
+        self.blocks
     }
 }
 

@@ -11,15 +11,15 @@ use crate::f2fs::format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::f2fs::format::{DataAddress, Layout, Nid, Place, SegmentNo, nat};
 
 impl Checker {
-    /// Both superblocks are sound and equal.
+    /// Notes if the second superblock is damaged or differs. Whoever opens an image notes it of the first.
     pub(super) async fn check_copies(&mut self) -> FsResult<()> {
         let first = self.tables.blocks.block(BlockNo(0)).await?;
         let second = self.tables.blocks.block(BlockNo(1)).await?;
         let decoded = RawSuperblock::in_block(&second.bytes()[..], 1).and_then(|raw| Layout::decode(&raw, 1));
         match decoded {
-            Err(error) => self.report.add_error(Place::Superblock(1), &error),
+            Err(error) => self.report.note(Place::Superblock(1), error),
             Ok(_) if first.bytes()[SUPERBLOCK_OFFSET..] != second.bytes()[SUPERBLOCK_OFFSET..] => {
-                self.report.add(Place::Superblock(1), "differs from the first copy");
+                self.report.note(Place::Superblock(1), "differs from the first copy");
             }
             Ok(_) => (),
         }

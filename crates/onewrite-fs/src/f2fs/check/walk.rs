@@ -54,12 +54,23 @@ impl Checker {
                 inode
             }
         };
+        self.check_own_name(&inode);
         let own = u32::from(parent.is_some()) + u32::from(inode.kind == FileKind::Directory);
         self.inodes.insert(nid, Known { kind: inode.kind, links: inode.raw.i_links.get(), found: own });
         if kind.is_some() {
             self.check_kind(named, inode.kind);
         }
         self.check_content(&inode, parent).await
+    }
+
+    /// The name that an inode keeps of itself, for roll-forward, has the length that it says.
+    fn check_own_name(&mut self, inode: &Inode) {
+        let raw = &inode.raw;
+        let length = raw.i_name.iter().position(|byte| *byte == 0).unwrap_or(raw.i_name.len());
+        let said = raw.i_namelen.get();
+        if said as usize != length {
+            self.report.add(Place::Inode(inode.number), format!("i_namelen is {said}, its name has {length} bytes"));
+        }
     }
 
     fn check_kind(&mut self, named: Named, kind: FileKind) {
