@@ -19,6 +19,7 @@ pub mod repair;
 mod share;
 mod tea;
 mod transfer;
+mod uuid;
 
 pub use any::{AnyView, is_f2fs};
 pub use api::{

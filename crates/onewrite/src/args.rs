@@ -54,7 +54,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make an ext4 file system in an image or on a disk.
+    /// Make an ext4 or F2FS file system in an image or on a disk.
     Mkfs(Mkfs),
     /// Replay the log of an image, check every structure and, with -p or -y, repair it. Exits as fsck(8): 0 clean, 1
     /// repaired, 4 errors left, 8 could not be checked, 16 not understood. F2FS is only checked.
@@ -115,13 +115,16 @@ pub struct Mkfs {
     /// Size of a file that does not exist yet [default: 1GiB]; one that exists keeps its own.
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,
-    /// Copy this directory's content into the new file system.
+    /// What to make.
+    #[arg(long, value_enum, default_value_t = NewFs::Ext4)]
+    pub fs: NewFs,
+    /// Copy this directory's content into the new file system (ext4).
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
-    /// Size of the journal [default: the size that mke2fs chooses].
+    /// Size of the journal (ext4) [default: the size that mke2fs chooses].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub journal_size: Option<u64>,
-    /// Name of the volume, at most 16 bytes.
+    /// Name of the volume, at most 16 bytes; of F2FS, 511 letters.
     #[arg(long, default_value = "")]
     pub label: String,
     /// Take the UUID from this seed and a fixed date, so that the image is the same each time.
@@ -130,6 +133,15 @@ pub struct Mkfs {
     /// Format the file or disk even if it holds something.
     #[arg(long)]
     pub force: bool,
+}
+
+/// A file system to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NewFs {
+    /// ext4 with a journal.
+    Ext4,
+    /// F2FS, empty: Linux mounts it; here it can be read and checked.
+    F2fs,
 }
 
 /// `onewrite fsck`

@@ -1,4 +1,4 @@
-//! Format: writes an empty ext4 image to a device.
+//! Format: writes an empty ext4 or F2FS image to a device.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,6 +8,7 @@ use std::path::Path;
 use onewrite_block::{Cause, Choices, DevicePort, Lpn, PAGE_SIZE, Page, Request};
 use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::mkfs::{self, MkfsOptions};
+use onewrite_fs::f2fs::mkfs as f2fs;
 
 use crate::error::LabError;
 
@@ -58,6 +59,31 @@ pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Ch
     let written_bytes = (plan.len() * PAGE_SIZE) as u64;
     write(port, plan).await?;
     Ok(Formatted { size_bytes, journal_bytes: u64::from(journal_blocks) * PAGE_SIZE as u64, written_bytes })
+}
+
+/// Writes an empty F2FS to the device behind `port` and makes it durable. Its UUID comes from `choices`.
+///
+/// # Errors
+/// If a journal is asked for; if size or label are impossible; if the device fails.
+pub async fn format_f2fs(
+    port: &DevicePort,
+    options: &FormatOptions,
+    choices: &mut Choices,
+) -> Result<Formatted, LabError> {
+    if options.journal_bytes.is_some() {
+        return Err(LabError::Option("--journal-size: F2FS has no journal; leave it out".into()));
+    }
+    let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
+    let plan = f2fs::plan(&f2fs::MkfsOptions {
+        unix_time: options.unix_time,
+        label: options.label.clone(),
+        device_is_zeroed: options.is_zeroed,
+        ..f2fs::MkfsOptions::new(size_bytes, choices)
+    });
+    let plan = plan.map_err(|error| LabError::Option(error.to_string()))?;
+    let written_bytes = (plan.len() * PAGE_SIZE) as u64;
+    write(port, plan).await?;
+    Ok(Formatted { size_bytes, journal_bytes: 0, written_bytes })
 }
 
 /// Bytes of the journal in modes that write blocks home late: an eighth of the device, at least 4 MiB and at most 5

@@ -27,7 +27,7 @@ const NOT_CHECKED: u8 = 8;
 /// Replays the log, checks all metadata, and repairs it if asked to.
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
     Outputs { json: args.json.as_ref(), ..Outputs::default() }.check(&[&args.image])?;
-    if with_device(&args.image, false, async |port| Ok(is_f2fs(&port).await?))? {
+    if with_device(&args.image, Changes::InMemory, async |port| Ok(is_f2fs(&port).await?))? {
         let name = args.image.display().to_string();
         return f2fs::fsck(args).map_err(|error| with_cure(error, args, "fsck.f2fs")).with_context(|| name);
     }

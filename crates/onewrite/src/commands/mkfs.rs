@@ -10,12 +10,12 @@ use onewrite_block::{Choices, DevicePort, Time};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FileView};
 use onewrite_lab::experiment::{disk, wall_time};
-use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, format, held_by};
+use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, format, format_f2fs, held_by};
 use onewrite_lab::transfer::{CopyIn, HostTree, Left, Origin, Transferred, weigh};
 use onewrite_lab::{LabError, Partial};
 
 use super::cp::tell_left;
-use crate::args::Mkfs;
+use crate::args::{Mkfs, NewFs};
 use crate::open::on_device;
 use crate::progress::Copying;
 
@@ -25,6 +25,9 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         && !from.is_dir()
     {
         bail!("--from {}: not a directory", from.display());
+    }
+    if args.fs == NewFs::F2fs && args.from.is_some() {
+        bail!("--from: nothing here writes F2FS yet; make it empty, then `sload.f2fs -f DIR IMAGE` fills it");
     }
     let (device, partial) = disk(&args.image, args.size)?;
     let (device, first) = Unfinished::new(device);
@@ -37,13 +40,17 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         unix_time: if args.seed.is_some() { 0 } else { unix_time() },
         label: args.label.clone(),
     };
-    let (force, from) = (args.force, args.from.clone());
+    let (force, from, kind) = (args.force, args.from.clone(), args.fs);
     let done = on_device(Box::new(device), async move |port| {
         if !force && let Some(held) = held_by(&port).await? {
             bail!("it holds {held}; --force formats it all the same");
         }
         first.hold_back(&port).await?;
-        let formatted = format(&port, &options, &mut Choices::new(seed).stream("mkfs", 0)).await?;
+        let mut choices = Choices::new(seed).stream("mkfs", 0);
+        let formatted = match kind {
+            NewFs::Ext4 => format(&port, &options, &mut choices).await?,
+            NewFs::F2fs => format_f2fs(&port, &options, &mut choices).await?,
+        };
         let copied = match from {
             Some(from) => Some(fill(port.clone(), &from).await?),
             None => None,
@@ -54,7 +61,10 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     let (formatted, copied) = done.with_context(|| name.clone())?;
     partial.map_or(Ok(()), Partial::keep_new).with_context(|| name.clone())?;
     let (copied, left) = copied.unzip();
-    say(&name, formatted, copied);
+    match args.fs {
+        NewFs::Ext4 => say(&name, formatted, copied),
+        NewFs::F2fs => outln!("{name}: F2FS of {} MiB", formatted.size_bytes >> 20),
+    }
     Ok(tell_left(&left.unwrap_or_default()))
 }
 

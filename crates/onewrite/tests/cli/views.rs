@@ -72,6 +72,31 @@ fn an_f2fs_image_is_looked_at_copied_out_of_and_left_as_it_is() {
 }
 
 #[test]
+fn an_empty_f2fs_image_is_made_and_is_the_same_for_one_seed() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.onewrite("mkfs a.img --fs f2fs --size 64MiB --seed 3").ok(), "a.img: F2FS of 64 MiB\n");
+    scratch.onewrite("mkfs b.img --fs f2fs --size 64MiB --seed 3").ok();
+    let read = |name: &str| std::fs::read(scratch.path(name)).unwrap();
+    assert!(read("a.img") == read("b.img"));
+    assert!(scratch.onewrite("fsck a.img").ok().contains("clean, 1 inodes and 2 blocks"));
+    assert_eq!(scratch.onewrite("ls a.img").ok(), "");
+    if let Some(judged) = scratch.other("fsck.f2fs", "--dry-run a.img") {
+        judged.ok();
+    }
+    std::fs::create_dir(scratch.path("tree")).unwrap();
+    for (arguments, said) in [
+        ("mkfs c.img --fs f2fs --size 64MiB --from tree", "sload.f2fs"),
+        ("mkfs c.img --fs f2fs --size 64MiB --journal-size 4MiB", "F2FS has no journal"),
+        ("mkfs c.img --fs f2fs --size 1MiB", "64 MiB to 16 TiB"),
+        ("mkfs a.img --fs f2fs", "an F2FS file system"),
+    ] {
+        let refused = scratch.onewrite(arguments);
+        assert!(refused.code() == 2 && refused.err().contains(said), "{arguments}: {}", refused.err());
+    }
+    assert!(!scratch.path("c.img").exists());
+}
+
+#[test]
 fn damage_to_an_f2fs_image_is_told_and_left() {
     let scratch = Scratch::new();
     std::fs::File::create(scratch.path("a.img")).unwrap().set_len(64 << 20).unwrap();

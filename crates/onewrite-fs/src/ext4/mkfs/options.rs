@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::ext4::format::FormatError;
 use crate::ext4::format::features::{Compat, Features, Incompat, RoCompat};
+use crate::uuid::random_uuid;
 
 /// Options of a new file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,14 +119,4 @@ pub fn default_journal_blocks(block_count: u64) -> u32 {
         16_777_216..33_554_432 => 131_072,
         _ => 262_144,
     }
-}
-
-/// A UUID of version 4 (RFC 9562).
-fn random_uuid(choices: &mut Choices) -> [u8; 16] {
-    let mut uuid = [0; 16];
-    uuid[..8].copy_from_slice(&choices.bits().to_le_bytes());
-    uuid[8..].copy_from_slice(&choices.bits().to_le_bytes());
-    uuid[6] = uuid[6] & 0x0f | 0x40;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    uuid
 }

@@ -7,7 +7,7 @@ use onewrite_fs::FsError;
 use onewrite_fs::f2fs::check::{CheckOptions, Report, check};
 
 use crate::args::Fsck;
-use crate::open::with_device;
+use crate::open::{Changes, with_device};
 use crate::output::{is_stdout, write_json};
 
 /// Exit code of fsck(8) for errors that are left.
@@ -21,10 +21,11 @@ pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
         bail!("F2FS is only checked here: run `onewrite fsck` without -p and -y; fsck.f2fs repairs it");
     }
     let name = args.image.display().to_string();
-    let checked = with_device(&args.image, false, async |port| match check(&port, &CheckOptions::default()).await {
-        Err(FsError::Damaged { place, problem }) => Ok(Err(format!("{place}: {problem}"))),
-        other => Ok(Ok(other?)),
-    });
+    let checked =
+        with_device(&args.image, Changes::InMemory, async |port| match check(&port, &CheckOptions::default()).await {
+            Err(FsError::Damaged { place, problem }) => Ok(Err(format!("{place}: {problem}"))),
+            other => Ok(Ok(other?)),
+        });
     let report = match checked? {
         Ok(report) => report,
         Err(damage) => {
