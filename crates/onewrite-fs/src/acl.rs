@@ -1,4 +1,5 @@
-//! Access control lists in two forms: the bytes that ext4 and F2FS store, and the value of `system.posix_acl_*` in Linux.
+//! Access control lists in two forms: the bytes that ext4 and F2FS store, and the value of `system.posix_acl_*` in
+//! Linux.
 //!
 //! ```text
 //!   disk:       version 1 (4) │ tag (2) │ permissions (2) │ id (4), of named users and groups only │ …

@@ -3,8 +3,8 @@
 /// MD4's initial state, where hashes begin.
 pub(crate) const START: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// The first bytes of `rest` as words; each byte, widened by `widen`, shifts into its word from the right. The remaining
-/// length pads the words.
+/// The first bytes of `rest` as words; each byte, widened by `widen`, shifts into its word from the right. The
+/// remaining length pads the words.
 pub(crate) fn words<const COUNT: usize>(rest: &[u8], widen: impl Fn(u8) -> u32) -> [u32; COUNT] {
     let padding = (rest.len() as u32 & 0xff) * 0x0101_0101;
     let rest = &rest[..rest.len().min(COUNT * 4)];

@@ -4,16 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use onewrite_fs::api::resolve;
+use onewrite_fs::f2fs::format::dentry::{Shape, is_used};
+use onewrite_fs::f2fs::format::inode::inline;
 use onewrite_fs::f2fs::format::layout::SEGMENT_BLOCKS;
 use onewrite_fs::f2fs::format::node::XATTR_OFFSET;
-use onewrite_fs::f2fs::format::sit::LogKind;
+use onewrite_fs::f2fs::format::sit::{self, LogKind};
 use onewrite_fs::f2fs::format::{DataAddress, Nid, NodePath, SegmentNo, xattr};
 use onewrite_fs::{AnyView, BlockNo, FileView, FsError, Manner, SeekTarget};
 
 use crate::MIB;
 use crate::seen::{by_view, on_view};
-use crate::support::f2fs::{Editor, fill, make};
-use crate::support::{Scratch, output, text};
+use crate::support::f2fs::{Editor, fill, judged, make};
+use crate::support::{Scratch, many, output, text};
 
 /// An image with the files `/file` (some blocks) and `/small`.
 fn small(scratch: &Scratch, arguments: &str) -> std::path::PathBuf {
@@ -217,4 +219,70 @@ fn a_node_is_followed_only_where_its_footer_says() {
         let error = by_view(&damaged, false).err().expect("an error").to_string();
         assert!(error.contains(said), "{error}");
     }
+}
+
+/// Moves the names of a directory from its block into its inode, with all counts. sload.f2fs makes no such directory.
+fn move_names_into_inode(editor: &mut Editor, nid: Nid) {
+    let inode = editor.inode(nid);
+    let DataAddress::Block(block) = inode.address(0) else { panic!("a block of names") };
+    let (names, shape) = (editor.block(block).to_vec(), Shape::inline(INLINE_ROOM));
+    let mut inside = vec![0; INLINE_ROOM];
+    for slot in (0..shape.slots).filter(|slot| is_used(&names, *slot)) {
+        inside[slot / 8] |= 1 << (slot % 8);
+        let (from, to) = (Shape::BLOCK.entries + slot * 11, shape.entries + slot * 11);
+        inside[to..to + 11].copy_from_slice(&names[from..from + 11]);
+        let (from, to) = (Shape::BLOCK.names + slot * 8, shape.names + slot * 8);
+        inside[to..to + 8].copy_from_slice(&names[from..from + 8]);
+    }
+    let home = editor.node_block(nid);
+    let bytes = editor.block(home);
+    bytes[3] |= inline::DENTRY;
+    bytes[16..24].copy_from_slice(&(INLINE_ROOM as u64).to_le_bytes());
+    bytes[24..32].copy_from_slice(&1_u64.to_le_bytes());
+    bytes[360..364].fill(0);
+    bytes[364..364 + INLINE_ROOM].copy_from_slice(&inside);
+    let (segment, index) = editor.layout.position(block).expect("in the main area");
+    let (at, entry) = sit::position(segment);
+    let copy = usize::from(sit::test_bit(&editor.checkpoint.sit_bitmap, at as usize));
+    let home = editor.layout.sit_copies(at)[copy];
+    let entry = &mut editor.block(home)[entry * sit::ENTRY_SIZE..];
+    entry[0] -= 1;
+    entry[2 + index / 8] &= !(0x80 >> (index % 8));
+    for pack in 0..2 {
+        editor.checkpoint.pack = pack;
+        editor.edit_checkpoint(|head| head[16] -= 1);
+    }
+}
+
+/// Bytes of an inode for names, without extra attributes and with room for extended ones.
+const INLINE_ROOM: usize = (923 - 50 - 1) * 4;
+
+#[test]
+fn names_inside_an_inode_are_read() {
+    let scratch = Scratch::new("f2fs-inside");
+    let (tree, image) = (scratch.path("tree"), scratch.path("image"));
+    many(&tree.join("few"), 40, 20);
+    fs::create_dir(tree.join("few/deeper")).expect("directory");
+    make(&image, 64 * MIB, "");
+    fill(&image, &tree, "");
+    let mut sound = by_view(&image, false).expect("a view").entries;
+    let nid = nid_of(&image, "/few");
+    let mut editor = Editor::open(&image);
+    move_names_into_inode(&mut editor, nid);
+    editor.save(&image);
+    let (is_clean, said) = judged(&image);
+    assert!(is_clean, "{said}");
+    let few = sound.iter_mut().find(|entry| entry.path == "/few").expect("the directory");
+    (few.size, few.sectors) = (INLINE_ROOM as u64, 0);
+    assert_eq!(by_view(&image, false).expect("a view").entries, sound);
+    let found = on_view(&image, false, async |view: &AnyView| {
+        let directory = resolve(view, b"/few").await?;
+        assert!(view.lookup(directory, b"no such name").await.is_err());
+        view.lookup(directory, b"deeper").await
+    });
+    assert_eq!(found.expect("a view"), resolve_in(&image, "/few/deeper"));
+}
+
+fn resolve_in(image: &Path, path: &'static str) -> onewrite_fs::Ino {
+    nid_of(image, path).into()
 }

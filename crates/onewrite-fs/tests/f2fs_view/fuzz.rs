@@ -158,7 +158,8 @@ async fn walk(view: &AnyView) -> u64 {
     failures
 }
 
-/// What `look` of an image ends with: 0 refused, 1 something failed, 2 all went well. Error: a panic or an endless wait.
+/// What `look` of an image ends with: 0 refused, 1 something failed, 2 all went well. Error: a panic or an endless
+/// wait.
 fn end_of(image: Image, look: impl AsyncFnOnce(&DevicePort) -> usize + 'static) -> Result<usize, String> {
     let geometry = Geometry::plain("ram", image.pages());
     let disk = Faulty::new(Box::new(RamDisk::with_image(image, geometry)), FaultPlan::of(Fault::From(REQUESTS_MAX)));

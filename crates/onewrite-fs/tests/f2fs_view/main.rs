@@ -1,5 +1,5 @@
-//! Views of F2FS images that f2fs-tools made: names, bytes, attributes are those of the tree that was copied in. Further
-//! tests: features that are refused, damaged copies, fsyncs behind the checkpoint, maps of all depths, mutations.
+//! Views of F2FS images that f2fs-tools made: names, bytes, attributes are those of the tree that was copied in.
+//! Further tests: refused features, damaged copies, fsyncs behind the checkpoint, maps of all depths, mutations.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,7 +2,7 @@
 //! blocks of SIT and NAT are valid.
 //!
 //! ```text
-//!   pack:  head │ rest of the bitmaps │ orphans … │ summaries of the logs … │ the head again      of at most 512 blocks
+//!   pack:  head │ rest of the bitmaps │ orphans … │ summaries of the logs … │ the head again      at most 512 blocks
 //! ```
 //!
 //! A pack is sound if head and repeated head have right checksums and one version. The sound pack with the higher

@@ -5,7 +5,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::geometry::{CHECKPOINT_SEGMENTS, Geometry, SEGMENTS_START};
-use super::{MkfsOptions, SIZE_MAX};
+use super::options::{MkfsOptions, SIZE_MAX};
 use crate::block::BlockNo;
 use crate::f2fs::format::checkpoint::{CHECKSUM_OFFSET, RawCheckpoint, flags, head_checksum};
 use crate::f2fs::format::dentry::{RawEntry, SLOT_NAME, Shape};

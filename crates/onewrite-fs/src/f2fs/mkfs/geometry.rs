@@ -3,7 +3,7 @@
 //! The areas are as `mkfs.f2fs` makes them: room in SIT and SSA for each segment, in the NAT for a node in each block,
 //! or as many as the bitmaps of a checkpoint can tell apart.
 
-use super::{MkfsError, SIZE_MAX, SIZE_MIN};
+use super::options::{MkfsError, SIZE_MAX, SIZE_MIN};
 use crate::f2fs::format::checkpoint::{CHECKSUM_OFFSET, HEAD_SIZE};
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::{nat, sit};

@@ -1,78 +1,17 @@
 //! mkfs of F2FS: the blocks of a new, empty file system, as a pure function of its options.
 //!
 //! [`plan`] only computes; the caller writes the blocks. Two steps, a file each: the numbers ([`geometry`]) and the
-//! blocks ([`blocks`]). An empty image has six logs of which two have a block: the root directory's inode and its names.
+//! blocks ([`blocks`]). An empty image has six logs of which two have a block: the root directory's inode and its
+//! names.
 
 mod blocks;
 mod geometry;
+mod options;
 
-use onewrite_block::{Choices, Page};
-use thiserror::Error;
+use onewrite_block::Page;
 
 use crate::block::BlockNo;
-use crate::f2fs::format::Features;
-use crate::uuid::random_uuid;
-
-/// Smallest image, in bytes.
-pub const SIZE_MIN: u64 = 64 << 20;
-/// Largest image, in bytes: addresses have 32 bits.
-pub const SIZE_MAX: u64 = 16 << 40;
-/// Most UTF-16 words of a label.
-pub const LABEL_MAX: usize = 511;
-
-/// Options of a new file system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MkfsOptions {
-    /// Bytes of the device. Bytes behind the last whole segment stay unused.
-    pub size_bytes: u64,
-    /// Name of the volume, at most [`LABEL_MAX`] words of UTF-16.
-    pub label: String,
-    /// Identity of the file system.
-    pub uuid: [u8; 16],
-    /// Version of the first checkpoint, not 0. It differs from that of what the device held before, so no node of that
-    /// is taken for one of this file system.
-    pub checkpoint_version: u32,
-    /// Creation time, in seconds since 1970.
-    pub unix_time: u32,
-    /// The device reads as zeros where nobody wrote, so SIT and NAT need no zeros written.
-    pub device_is_zeroed: bool,
-}
-
-impl MkfsOptions {
-    /// The features of a new file system.
-    pub const FEATURES: Features = Features(
-        Features::EXTRA_ATTR.0 | Features::INODE_CHECKSUM.0 | Features::INODE_CRTIME.0 | Features::SB_CHECKSUM.0,
-    );
-
-    /// The defaults for a device of `size_bytes`. `choices` gives UUID and version.
-    pub fn new(size_bytes: u64, choices: &mut Choices) -> MkfsOptions {
-        MkfsOptions {
-            size_bytes,
-            label: String::new(),
-            uuid: random_uuid(choices),
-            checkpoint_version: choices.bits() as u32 >> 1 | 1,
-            unix_time: 0,
-            device_is_zeroed: false,
-        }
-    }
-}
-
-/// Why a file system cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum MkfsError {
-    /// The device is too small or too large.
-    #[error("F2FS takes 64 MiB to 16 TiB, not {size_bytes} bytes; give another --size")]
-    Size {
-        /// Bytes of the device.
-        size_bytes: u64,
-    },
-    /// The label is too long.
-    #[error("a label of {words} words of UTF-16; F2FS keeps 511")]
-    Label {
-        /// Words of the label.
-        words: usize,
-    },
-}
+pub use options::{LABEL_MAX, MkfsError, MkfsOptions, SIZE_MAX, SIZE_MIN};
 
 /// All blocks to write, in ascending order. The other blocks may hold anything (zeros, if
 /// [`MkfsOptions::device_is_zeroed`]).
