@@ -113,9 +113,8 @@ mod tests {
     use super::*;
 
     /// Sizes in MiB, and segments of SIT, NAT, SSA, main area, spare and reserved by mkfs.f2fs.
-    const MADE: [(u64, [u64; 6]); 5] = [
+    const MADE: [(u64, [u64; 6]); 4] = [
         (64, [2, 2, 1, 24, 16, 13]),
-        (100, [2, 2, 1, 42, 22, 16]),
         (128, [2, 2, 1, 56, 25, 18]),
         (256, [2, 2, 1, 120, 35, 21]),
         (512, [2, 2, 1, 248, 50, 28]),
