@@ -248,10 +248,7 @@ fn move_names_into_inode(editor: &mut Editor, nid: Nid) {
     let entry = &mut editor.block(home)[entry * sit::ENTRY_SIZE..];
     entry[0] -= 1;
     entry[2 + index / 8] &= !(0x80 >> (index % 8));
-    for pack in 0..2 {
-        editor.checkpoint.pack = pack;
-        editor.edit_checkpoint(|head| head[16] -= 1);
-    }
+    editor.edit_checkpoint(|head| head[16] -= 1);
 }
 
 /// Bytes of an inode for names, without extra attributes and with room for extended ones.
