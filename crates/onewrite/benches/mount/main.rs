@@ -1,8 +1,8 @@
 //! The mount beside its rivals, in one run: fuse2fs, the kernel's ext4, the host's own file system, and a FUSE file
 //! system that keeps nothing, which shows the limit of FUSE itself.
 //!
-//! `cargo bench --package onewrite --bench mount` as root; `-- files` or `-- transactions` is one half. Every system runs
-//! every workload in turn, ROUNDS times; the best of the rounds counts, because others on the machine only make it
+//! `cargo bench --package onewrite --bench mount` as root; `-- files` or `-- transactions` is one half. Every system
+//! runs every workload in turn, ROUNDS times; the best of the rounds counts, because others on the machine only make it
 //! slower.
 
 mod null;
