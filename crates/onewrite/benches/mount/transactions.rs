@@ -1,8 +1,8 @@
 //! Transactions of SQLite beside their rivals, in one run: in this process on an image, on the mount, on the kernel's
 //! ext4 on a loop device, and on the host's own file system. All images lie in the same directory.
 //!
-//! A transaction inserts a row of 100 random bytes with `synchronous=FULL`. Every door runs in turn, several rounds; the
-//! best of the rounds counts.
+//! A transaction inserts a row of 100 random bytes with `synchronous=FULL`. Every door runs in turn, several rounds;
+//! the best of the rounds counts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
