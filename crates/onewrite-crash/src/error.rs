@@ -9,8 +9,8 @@ use thiserror::Error;
 pub enum CrashError {
     /// The text of a workload is invalid.
     #[error(
-        "workload `{text}`: {reason}; use ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
-         atomic:OPERATIONS or script:…"
+        "workload `{text}`: {reason}; there are ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
+         atomic:OPERATIONS, shares:OPERATIONS and script:ACTIONS"
     )]
     Workload {
         /// The given text.

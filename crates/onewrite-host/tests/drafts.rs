@@ -117,6 +117,16 @@ fn a_file_has_one_draft_and_drafts_are_committed_together() {
     assert_eq!((content(&volume, "/one"), content(&volume, "/two")), (b"1".to_vec(), b"2".to_vec()));
 }
 
+/// ext4 keeps such a target whole, and every program sees a part of it.
+#[test]
+fn a_link_target_with_a_zero_byte_is_refused() {
+    let place = ScratchImage::new();
+    let volume = place.volume(Mode::Data);
+    assert_eq!(number(volume.symlink("/link", "a\0b")), 22);
+    volume.close().unwrap();
+    place.check();
+}
+
 #[test]
 fn modes_that_write_content_in_place_refuse_and_name_others() {
     let place = ScratchImage::new();

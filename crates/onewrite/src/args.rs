@@ -314,7 +314,7 @@ pub struct Compare {
     /// Save the image of each mode as DIR/MODE.img.
     #[arg(long, value_name = "DIR")]
     pub images: Option<PathBuf>,
-    /// Power cuts to try in each mode, on a small run of the same job; 0 tries none.
+    /// Power cuts to try in each mode, on a small run of the same job; 0 tries none. Jobs of databases get none.
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub cuts: u64,
     /// The job, and the device and machine it runs on.

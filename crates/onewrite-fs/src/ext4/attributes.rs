@@ -41,6 +41,9 @@ pub(super) fn split_name(name: &[u8]) -> FsResult<(u8, &[u8])> {
     let found = PREFIXES.iter().find_map(|(index, prefix)| Some((*index, name.strip_prefix(*prefix)?)));
     match found {
         Some((_, rest)) if rest.len() > 255 => Err(FsError::NameTooLong(name.len())),
+        Some((_, rest)) if rest.contains(&0) => {
+            Err(FsError::Invalid("the name of an extended attribute with a zero byte".into()))
+        }
         Some((index, rest)) if !rest.is_empty() => Ok((index, rest)),
         _ => {
             let name = String::from_utf8_lossy(name);

@@ -199,6 +199,11 @@ impl FileSystem for Ext4 {
         if target.is_empty() || target.len() >= PAGE_BYTES as usize {
             return Err(FsError::Invalid(format!("a link target of {} bytes; 1 to 4095 are possible", target.len())));
         }
+        if target.contains(&0) {
+            return Err(FsError::Invalid(
+                "a link target with a zero byte; programs would see the part before it".into(),
+            ));
+        }
         let directory = volume.directory(directory).await?;
         let _held = directory.lock().write().await;
         volume.expect_alive(&directory)?;

@@ -201,18 +201,11 @@ async fn checkpoint(blocks: &Blocks, layout: &Layout, warnings: &mut Vec<String>
         (Ok(first), Ok(_)) => Ok(first),
         (Ok(sound), Err(FsError::Damaged { place, problem }))
         | (Err(FsError::Damaged { place, problem }), Ok(sound)) => {
-            if !is_unwritten(&problem) {
-                warnings.push(format!("{place}: {problem}; the other pack is used"));
-            }
+            warnings.push(format!("{place}: {problem}; the other pack is used"));
             Ok(sound)
         }
         (Err(error), _) | (_, Err(error)) => Err(error),
     }
-}
-
-/// Whether the problem is that of a pack that mkfs left to the first checkpoint.
-fn is_unwritten(problem: &str) -> bool {
-    problem.starts_with("checksum_offset is 0")
 }
 
 /// Reads pack `pack`; it is sound if its head and the repetition of it agree.

@@ -2,7 +2,7 @@
 //!
 //! The superblock is in the first page. While the file system is made and filled, that page reads as zeros on the disk,
 //! and writes to it wait here. So whatever interrupts the work, even `kill -9`, leaves no file system that looks
-//! complete.
+//! complete. F2FS has a second superblock in the second page: what is there is gone before anything else is written.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,12 +21,13 @@ use crate::error::LabError;
 pub struct FirstPage(Rc<RefCell<Option<Page>>>);
 
 impl FirstPage {
-    /// Writes zeros to the first page of the device behind `port`, over which this layer lies; later writes to it wait.
+    /// Writes zeros to the first two pages of the device behind `port`, over which this layer lies; later writes to the
+    /// first wait.
     ///
     /// # Errors
     /// If the device fails.
     pub async fn hold_back(&self, port: &DevicePort) -> Result<(), LabError> {
-        write(port, Page::ZEROS).await?;
+        write(port, vec![Page::ZEROS; port.geometry().pages.min(2) as usize]).await?;
         *self.0.borrow_mut() = Some(Page::ZEROS);
         Ok(())
     }
@@ -38,14 +39,14 @@ impl FirstPage {
     pub async fn release(&self, port: &DevicePort) -> Result<(), LabError> {
         port.request(Request::flush(Cause::Metadata)).await.map_err(FsError::from)?;
         match self.0.take() {
-            Some(page) => write(port, page).await,
+            Some(page) => write(port, vec![page]).await,
             None => Ok(()),
         }
     }
 }
 
-async fn write(port: &DevicePort, page: Page) -> Result<(), LabError> {
-    port.request(Request::write(Lpn(0), vec![page], Cause::Metadata)).await.map_err(FsError::from)?;
+async fn write(port: &DevicePort, pages: Vec<Page>) -> Result<(), LabError> {
+    port.request(Request::write(Lpn(0), pages, Cause::Metadata)).await.map_err(FsError::from)?;
     port.request(Request::flush(Cause::Metadata)).await.map_err(FsError::from)?;
     Ok(())
 }

@@ -36,11 +36,39 @@ pub struct Formatted {
     pub written_bytes: u64,
 }
 
+/// An empty file system that is not written yet.
+pub struct Plan {
+    blocks: Vec<(BlockNo, Page)>,
+    /// A block by which it is recognised, besides the first; written when all others are durable.
+    mark: Option<(BlockNo, Page)>,
+    formatted: Formatted,
+}
+
+impl Plan {
+    /// Writes the file system and makes it durable.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn write(self, port: &DevicePort) -> Result<Formatted, LabError> {
+        write(port, self.blocks).await?;
+        write(port, self.mark.into_iter().collect()).await?;
+        Ok(self.formatted)
+    }
+}
+
 /// Writes an empty ext4 to the device behind `port` and makes it durable. Its UUID comes from `choices`.
 ///
 /// # Errors
-/// If the device is too small for the file system and its journal; if an option is out of range; if the device fails.
+/// As [`plan_ext4`]; if the device fails.
 pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Choices) -> Result<Formatted, LabError> {
+    plan_ext4(port, options, choices)?.write(port).await
+}
+
+/// An empty ext4 for the device behind `port`. Its UUID comes from `choices`.
+///
+/// # Errors
+/// If the device is too small for the file system and its journal; if an option is out of range.
+pub fn plan_ext4(port: &DevicePort, options: &FormatOptions, choices: &mut Choices) -> Result<Plan, LabError> {
     let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
     let given = options.journal_bytes.map(journal_blocks).transpose()?;
     let journal_blocks = given.unwrap_or_else(|| default_journal(size_bytes));
@@ -57,19 +85,15 @@ pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Ch
         return Err(LabError::Option(problem));
     }
     let written_bytes = (plan.len() * PAGE_SIZE) as u64;
-    write(port, plan).await?;
-    Ok(Formatted { size_bytes, journal_bytes: u64::from(journal_blocks) * PAGE_SIZE as u64, written_bytes })
+    let journal_bytes = u64::from(journal_blocks) * PAGE_SIZE as u64;
+    Ok(Plan { blocks: plan, mark: None, formatted: Formatted { size_bytes, journal_bytes, written_bytes } })
 }
 
-/// Writes an empty F2FS to the device behind `port` and makes it durable. Its UUID comes from `choices`.
+/// An empty F2FS for the device behind `port`. Its UUID comes from `choices`.
 ///
 /// # Errors
-/// If a journal is asked for; if size or label are impossible; if the device fails.
-pub async fn format_f2fs(
-    port: &DevicePort,
-    options: &FormatOptions,
-    choices: &mut Choices,
-) -> Result<Formatted, LabError> {
+/// If a journal is asked for; if size or label are impossible.
+pub fn plan_f2fs(port: &DevicePort, options: &FormatOptions, choices: &mut Choices) -> Result<Plan, LabError> {
     if options.journal_bytes.is_some() {
         return Err(LabError::Option("--journal-size: F2FS has no journal; leave it out".into()));
     }
@@ -80,10 +104,11 @@ pub async fn format_f2fs(
         device_is_zeroed: options.is_zeroed,
         ..f2fs::MkfsOptions::new(size_bytes, choices)
     });
-    let plan = plan.map_err(|error| LabError::Option(error.to_string()))?;
-    let written_bytes = (plan.len() * PAGE_SIZE) as u64;
-    write(port, plan).await?;
-    Ok(Formatted { size_bytes, journal_bytes: 0, written_bytes })
+    let mut blocks = plan.map_err(|error| LabError::Option(error.to_string()))?;
+    let written_bytes = (blocks.len() * PAGE_SIZE) as u64;
+    // The second superblock, in ascending order behind the first.
+    let mark = Some(blocks.remove(1));
+    Ok(Plan { blocks, mark, formatted: Formatted { size_bytes, journal_bytes: 0, written_bytes } })
 }
 
 /// Bytes of the journal in modes that write blocks home late: an eighth of the device, at least 4 MiB and at most 5

@@ -34,7 +34,7 @@ pub use crash::crash_workloads;
 pub use cuts::try_cuts;
 pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
 pub use first_page::{FirstPage, Unfinished};
-pub use format::{FormatOptions, Formatted, format, format_f2fs, held_by, held_in, lazy_journal_bytes};
+pub use format::{FormatOptions, Formatted, format, held_by, held_in, lazy_journal_bytes, plan_ext4, plan_f2fs};
 pub(crate) use image::save_image;
 pub use judge::{Judgement, Mended, Prospect, judge, mend, prospect};
 pub(crate) use recovery::recovery_after;
@@ -74,6 +74,11 @@ impl JobSpec {
             JobSpec::Sqlite(job) => job.name(),
             JobSpec::Innodb(job) => job.name(),
         }
+    }
+
+    /// Whether a database decides what is read and written, so that it is not known beforehand.
+    pub const fn is_database(&self) -> bool {
+        matches!(self, JobSpec::Sqlite(_) | JobSpec::Innodb(_))
     }
 
     fn plan(&self, target: fio::Target, choices: &Choices) -> Result<Workload, LabError> {

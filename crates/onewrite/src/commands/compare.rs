@@ -86,13 +86,13 @@ fn one(
     Ok(Compared { label: mode.name().to_owned(), result, crash })
 }
 
-/// Tries power cuts, if the device is emulated.
+/// Tries power cuts, if the device is emulated and the job says beforehand what it does.
 fn crash(
     args: &Compare,
     (experiment, choice): (&Experiment, &DeviceChoice),
     spec: &RunSpec,
 ) -> anyhow::Result<Option<onewrite_lab::report::CrashVerdict>> {
-    if args.cuts == 0 || !choice.is_emulated() {
+    if args.cuts == 0 || !choice.is_emulated() || spec.job.is_database() {
         return Ok(None);
     }
     let mut ready = job::opened(choice, experiment.device_bytes(spec, choice)?)?;

@@ -10,7 +10,7 @@ use onewrite_block::{Choices, DevicePort, Time};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{FileSystem, FileView};
 use onewrite_lab::experiment::{disk, wall_time};
-use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, format, format_f2fs, held_by};
+use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, held_by, plan_ext4, plan_f2fs};
 use onewrite_lab::transfer::{CopyIn, HostTree, Left, Origin, Transferred, weigh};
 use onewrite_lab::{LabError, Partial};
 
@@ -45,12 +45,13 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         if !force && let Some(held) = held_by(&port).await? {
             bail!("it holds {held}; --force formats it all the same");
         }
-        first.hold_back(&port).await?;
         let mut choices = Choices::new(seed).stream("mkfs", 0);
-        let formatted = match kind {
-            NewFs::Ext4 => format(&port, &options, &mut choices).await?,
-            NewFs::F2fs => format_f2fs(&port, &options, &mut choices).await?,
+        let plan = match kind {
+            NewFs::Ext4 => plan_ext4(&port, &options, &mut choices)?,
+            NewFs::F2fs => plan_f2fs(&port, &options, &mut choices)?,
         };
+        first.hold_back(&port).await?;
+        let formatted = plan.write(&port).await?;
         let copied = match from {
             Some(from) => Some(fill(port.clone(), &from).await?),
             None => None,

@@ -312,3 +312,14 @@ fn a_depth_that_keeps_a_latency_is_told_and_one_that_none_keeps_ends_with_1() {
     let failed = run("1us --set latency_percentile=100").fails_with(1);
     assert!(failed.contains("reads: latency_target was not kept: a read with nothing else under way took"), "{failed}");
 }
+
+/// The command of docs/jobs.md, shorter, with all other defaults.
+#[test]
+fn jobs_of_databases_are_compared() {
+    let scratch = Scratch::new();
+    for job in ["sqlite-gmail", "sqlite-androbench:wal"] {
+        let compared =
+            scratch.onewrite(&format!("compare {job} --modes ordered,sdj --device nvme-share --operations 60"));
+        assert!(compared.ok().contains("sdj"), "{}", compared.out());
+    }
+}

@@ -219,3 +219,27 @@ fn a_rescue_without_a_root_directory_shows_what_is_left() {
     assert_eq!(scratch.onewrite("cp --rescue a.img:/ out").code(), 1, "something was lost");
     assert_eq!(std::fs::read(scratch.path(&format!("out/#{number}/b.bin"))).unwrap(), vec![7; 300_000]);
 }
+
+/// What is refused is refused before anything is written, and what is over-written is gone before it is written over.
+#[test]
+fn a_refused_mkfs_leaves_the_image_and_a_new_one_leaves_nothing_of_the_old() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64MiB --seed 1").ok();
+    let before = std::fs::read(scratch.path("a.img")).unwrap();
+    for refused in [
+        "mkfs a.img --force --fs f2fs --journal-size 4MiB",
+        "mkfs a.img --force --journal-size 5",
+        "mkfs a.img --force --journal-size 60MiB",
+        "mkfs a.img --force --label a-label-of-more-than-16-bytes",
+    ] {
+        scratch.onewrite(refused).fails_with(2);
+        assert!(std::fs::read(scratch.path("a.img")).unwrap() == before, "{refused}");
+    }
+    scratch.onewrite("mkfs a.img --force --fs f2fs --seed 1").ok();
+    assert_eq!(scratch.onewrite("fsck a.img").code(), 0);
+    let f2fs = std::fs::read(scratch.path("a.img")).unwrap();
+    assert_eq!(f2fs[1024..1028], f2fs[5120..5124], "both superblocks");
+    scratch.onewrite("mkfs a.img --force --seed 1").ok();
+    let ext4 = std::fs::read(scratch.path("a.img")).unwrap();
+    assert_ne!(ext4[5120..5124], f2fs[5120..5124], "the second superblock of F2FS is gone");
+}

@@ -65,7 +65,10 @@ impl F2fsView {
             }
             let page = self.file_block(directory, logical).await?.expect("the map says so");
             let place = Place::FileBlock { inode: directory.number, logical };
-            let names = listed(dentry::entries(&page.bytes()[..], Shape::BLOCK, place, from), logical * SLOTS)?;
+            let bytes = page.bytes();
+            let in_bucket = dentry::entries(&bytes[..], Shape::BLOCK, place, from)
+                .map(|entry| in_its_bucket(entry?, directory, logical));
+            let names = listed(in_bucket, logical * SLOTS)?;
             if !names.is_empty() {
                 return Ok(names);
             }
@@ -73,6 +76,18 @@ impl F2fsView {
         }
         Ok(Vec::new())
     }
+}
+
+/// The entry, if its name may lie in block `logical`. So a block that stands many times in a map is listed at most once
+/// on each level.
+fn in_its_bucket<'a>(entry: Entry<'a>, directory: &Inode, logical: u64) -> Result<Entry<'a>, FormatError> {
+    let start = directory.raw.i_dir_level;
+    let bucket = dentry::bucket(dentry::level_of(logical, start), start, entry.expected_hash());
+    if entry.is_dot() || bucket.contains(&logical) {
+        return Ok(entry);
+    }
+    let place = Place::FileBlock { inode: directory.number, logical };
+    Err(FormatError::field(place, "hash", entry.hash, "the name lies in another bucket than its hash says"))
 }
 
 fn listed<'a>(

@@ -4,6 +4,8 @@
 //! takes next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version
 //! of this checkpoint. After an unmount there is no chain.
 
+use std::collections::BTreeSet;
+
 use super::F2fsView;
 use crate::api::FsResult;
 use crate::f2fs::format::checkpoint::flags;
@@ -20,13 +22,14 @@ impl F2fsView {
         let layout = &self.tables.layout;
         let log = checkpoint.log(LogKind::WarmNode);
         let mut block = layout.segment_start(log.segment) + u64::from(log.next);
-        let (mut nodes, mut synced) = (0_u64, 0_u64);
-        while layout.main.contains(block) && nodes < layout.main.count {
+        let mut synced = 0_u64;
+        // A chain that leads back into itself is damage, and ends there.
+        let mut seen = BTreeSet::new();
+        while layout.main.contains(block) && seen.insert(block) {
             let footer = node::footer(&self.tables.blocks.block(block).await?.bytes()[..]);
             if footer.version != checkpoint.footer_version() {
                 break;
             }
-            nodes += 1;
             synced += u64::from(footer.is_fsynced);
             block = footer.next;
         }
