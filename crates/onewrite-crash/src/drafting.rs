@@ -121,7 +121,9 @@ impl<S: Subject> Player<S> {
             outcome
         })
         .await;
-        if outcome.is_ok() {
+        // A device that fails after the transaction took the changes leaves drafts without them.
+        let has_failed = matches!(outcome, Err(FsError::Device(_) | FsError::ReadOnly(_)));
+        if outcome.is_ok() || has_failed && !self.is_any_changed(&ids) {
             slots.iter().filter_map(|slot| open.drafts.get_mut(slot).map(Draft::forget)).for_each(drop);
         }
         match second {
