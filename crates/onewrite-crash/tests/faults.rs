@@ -1,7 +1,7 @@
 //! Faults without a cut.
 
 use onewrite_crash::{ExploreOptions, Explorer, Ext4Subject, Workload};
-use onewrite_fs::ext4::Mode;
+use onewrite_fs::ext4::{Mode, Scope};
 
 #[test]
 fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
@@ -19,5 +19,25 @@ fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
         // Each request fails alone, with all later ones, and on a full disk; then there are more and more free blocks,
         // until they are enough.
         assert!(report.judged >= 120, "{mode}: {report:?}");
+    }
+}
+
+/// Two tasks with drafts. Each commits again what an earlier commit may have left, so a commit that failed is judged.
+const DRAFTS: &str = "create /a; append /a 20000 1; create /b; append /b 9000 2 >> \
+    draft 0 write /a 4096 9000 3; draft 0 create /n; draft 0 append /n 5000 4; commit 0; commit 0; \
+    draft 0 truncate /a 100; commit 0; sync; commit 0; append /a 300 5 | \
+    draft 0 append /b 30000 6; draft 1 create /m; commit 0 1; commit 0 1; abort 0 1; draft 1 write /b 0 50 7; \
+    commit 1; commit 0 1; fsync /b";
+
+#[test]
+fn a_commit_of_drafts_that_fails_on_the_device_is_whole_or_absent() {
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.scope() == Scope::Full) {
+        let workload: Workload = DRAFTS.parse().expect("workload");
+        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
+        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
+        explorer.explore_faults(&workload, 1).expect("the run");
+        let report = explorer.into_report();
+        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+        assert!(report.judged >= 100, "{mode}: {report:?}");
     }
 }

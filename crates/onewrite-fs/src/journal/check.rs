@@ -75,35 +75,54 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
-    use onewrite_block::{Executor, Page, RamDisk};
+    use std::rc::Rc;
+
+    use onewrite_block::layer::{Fault, FaultPlan, Faulty};
+    use onewrite_block::{Device, Executor, Page, RamDisk};
 
     use super::*;
+    use crate::api::{FsError, FsResult};
     use crate::block::BlockNo;
     use crate::journal::format::JournalSuperblock;
-    use crate::journal::{Barrier, CheckpointBy, CheckpointPace, JournalOptions, LogMap, Owner, ReclaimedSpace};
+    use crate::journal::{
+        Barrier, CheckpointBy, CheckpointPace, JournalOptions, LogMap, Owner, ReclaimedSpace, Urgency,
+    };
+
+    /// First block of the log; it holds the log's superblock.
+    const LOG: BlockNo = BlockNo(1024);
 
     /// Runs `change` on a journal with two committed transactions that share a block. Gives the result of the check.
     fn told(change: impl FnOnce(&Journal) + 'static) -> Result<(), String> {
-        let executor = Executor::ideal();
-        let port = executor.runtime().attach(Box::new(RamDisk::new(4096)));
-        let work = async move {
-            let superblock = JournalSuperblock::empty(256, [3; 16]);
-            let map = LogMap::new(vec![BlockNo(1024).run(256)]);
-            let journal = Journal::open(port, map, superblock, Page::ZEROS, options()).await.expect("a log");
-            for blocks in [[5, 6], [6, 7]] {
-                let mut handle = journal.start(4).await.expect("room");
-                for block in blocks {
-                    handle.join(BlockNo(block), Owner { file: 0, index: block });
-                }
-                drop(handle);
-                let sealed = journal.seal(|_| Some(Page::from_slice(b"content"))).await.expect("something");
-                journal.commit(sealed).await.expect("a commit");
-            }
-            journal.check().expect("nothing was broken yet");
+        on(Box::new(RamDisk::new(4096)), async |journal| {
             change(&journal);
             journal.check()
+        })
+    }
+
+    /// Runs `work` on a journal with two committed transactions that share a block.
+    fn on<T: 'static>(device: Box<dyn Device>, work: impl AsyncFnOnce(Rc<Journal>) -> T + 'static) -> T {
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(device);
+        let work = async move {
+            let superblock = JournalSuperblock::empty(256, [3; 16]);
+            let map = LogMap::new(vec![LOG.run(256)]);
+            let journal = Journal::open(port, map, superblock, Page::ZEROS, options()).await.expect("a log");
+            commit(&journal, [5, 6]).await.expect("a commit");
+            commit(&journal, [6, 7]).await.expect("a commit");
+            journal.check().expect("nothing was broken yet");
+            work(journal).await
         };
         executor.block_on(work).expect("nothing halts")
+    }
+
+    async fn commit(journal: &Rc<Journal>, blocks: [u64; 2]) -> FsResult<()> {
+        let mut handle = journal.start(4).await?;
+        for block in blocks {
+            handle.join(BlockNo(block), Owner { file: 0, index: block });
+        }
+        drop(handle);
+        let sealed = journal.seal(|_| Some(Page::from_slice(b"content"))).await.expect("something");
+        journal.commit(sealed).await.map(drop)
     }
 
     fn options() -> JournalOptions {
@@ -159,5 +178,23 @@ mod tests {
     fn a_tail_that_is_not_the_oldest_transaction_is_told() {
         let told = told(|journal| journal.superblock.borrow_mut().start += 1);
         assert!(told.clone().is_err_and(|what| what.contains("the superblock names")), "{told:?}");
+    }
+
+    /// A superblock that cannot be written leaves the old tail in force, in memory, too: nobody takes the space behind
+    /// it, and whoever waits for log space is told.
+    #[test]
+    fn a_tail_that_cannot_be_written_stays_and_ends_the_journal() {
+        let plan = Rc::new(std::cell::RefCell::new(FaultPlan::default()));
+        let faulty = Faulty::new(Box::new(RamDisk::new(4096)), Rc::clone(&plan));
+        on(Box::new(faulty), async move |journal| {
+            let (tail, free) = (journal.superblock.borrow().start, journal.live.borrow().free_blocks());
+            plan.borrow_mut().faults.push(Fault::Page(LOG.page()));
+            let told = journal.checkpoint(usize::MAX, Urgency::Forced).await;
+            assert!(matches!(told, Err(FsError::Device(_))), "{told:?}");
+            plan.borrow_mut().faults.clear();
+            assert_eq!((journal.superblock.borrow().start, journal.live.borrow().free_blocks()), (tail, free));
+            assert_eq!(journal.check(), Ok(()));
+            assert!(matches!(commit(&journal, [8, 9]).await, Err(FsError::ReadOnly(_))), "it commits after an error");
+        });
     }
 }

@@ -96,7 +96,7 @@ impl Journal {
         let outcome = self.bring_home(blocks_max).await;
         let home = outcome.inspect_err(|error| self.abort(error))?;
         self.count_round(home, urgency);
-        self.move_tail(urgency).await?;
+        self.move_tail(urgency).await.inspect_err(|error| self.abort(error))?;
         if urgency == Urgency::Forced {
             self.checkpoint_wanted.set(false);
             self.changed.notify_all();
@@ -206,7 +206,7 @@ impl Journal {
             if !may_flush {
                 return Ok(());
             }
-            self.log.flush().await.map_err(|error| self.abort_with(error))?;
+            self.log.flush().await?;
             self.reclaim_if_flushed();
         }
         let candidate = self.live.borrow().tail_candidate(self.next_unlogged());
@@ -219,12 +219,12 @@ impl Journal {
             if !may_flush {
                 return Ok(());
             }
-            self.log.flush().await.map_err(|error| self.abort_with(error))?;
+            self.log.flush().await?;
         }
         self.write_superblock(Some(candidate.start), candidate.tid).await?;
         self.live.borrow_mut().tail_written(&candidate, self.log.next_flush());
         if may_flush {
-            self.log.flush().await.map_err(|error| self.abort_with(error))?;
+            self.log.flush().await?;
             self.reclaim_if_flushed();
         }
         Ok(())

@@ -18,7 +18,8 @@
 //!    is durable.
 //! 4. The journal reuses log space only when the superblock that names the new tail is durable. It writes that
 //!    superblock only when the blocks before the new tail are durably home.
-//! 5. After a device error no transaction commits ([`Journal::abort_reason`]).
+//! 5. After a device error, that of a checkpoint or of the tail included, the journal begins no commit
+//!    ([`Journal::abort_reason`]).
 //!
 //! The file system drives the journal: its own tasks seal, write ordered data, commit and checkpoint
 //! ([`Journal::seal`], [`Journal::commit`], [`Journal::checkpoint`]). The journal owns no task and knows no inode.
@@ -324,18 +325,22 @@ impl Journal {
         self.options.commit.padding_blocks() as usize
     }
 
-    /// Sets tail (`None`: the log is empty) and sequence in the superblock and writes it. The next FLUSH makes it
-    /// durable.
+    /// Writes a superblock with this tail (`None`: the log is empty) and sequence. The next FLUSH makes it durable. The
+    /// journal names the old tail until the write is done, and keeps naming it if the write fails.
+    ///
+    /// # Errors
+    /// Device errors. The device may hold either superblock then, so no log space behind the old tail may be reused.
     async fn write_superblock(&self, start: Option<LogBlock>, sequence: TransactionId) -> FsResult<()> {
+        let (start, sequence) = (start.map_or(0, |start| start.0), sequence.on_disk());
+        let superblock = JournalSuperblock { start, sequence, ..*self.superblock.borrow() };
         let page = {
-            let mut superblock = self.superblock.borrow_mut();
-            superblock.start = start.map_or(0, |start| start.0);
-            superblock.sequence = sequence.on_disk();
             let mut page = self.superblock_page.borrow_mut();
             superblock.encode_into(page.bytes_mut());
-            debug_assert_eq!(JournalSuperblock::decode(&page.bytes()).as_ref(), Ok(&*superblock), "read back");
+            debug_assert_eq!(JournalSuperblock::decode(&page.bytes()).as_ref(), Ok(&superblock), "read back");
             page.clone()
         };
-        Ok(self.log.write(LogBlock::SUPERBLOCK, vec![page], Cause::LogTail).await?)
+        self.log.write(LogBlock::SUPERBLOCK, vec![page], Cause::LogTail).await?;
+        self.superblock.replace(superblock);
+        Ok(())
     }
 }
