@@ -8,10 +8,11 @@ use crate::api::{Attributes, DirectoryEntry, FileView, FsError, FsResult, Ino, M
 use crate::content::Data;
 use crate::ext4::format::SUPERBLOCK_OFFSET;
 use crate::ext4::format::superblock::SUPERBLOCK_MAGIC;
-use crate::ext4::view::{ImageView, Losses, ViewOptions};
+use crate::ext4::view::{ImageView, ViewOptions};
 use crate::f2fs;
 use crate::f2fs::view::F2fsView;
 use crate::journal::Recovered;
+use crate::losses::Losses;
 
 /// Byte of a superblock of ext2, ext3 or ext4 at which its magic number lies.
 const EXT_MAGIC_OFFSET: usize = 0x38;
@@ -72,11 +73,11 @@ impl AnyView {
         }
     }
 
-    /// Losses so far; empty outside a rescue.
+    /// Losses so far. Outside a rescue only F2FS has any: damaged names, which its listings leave out.
     pub fn losses(&self) -> Losses {
         match self {
             AnyView::Ext(view) => view.losses(),
-            AnyView::F2fs(_) => Losses::default(),
+            AnyView::F2fs(view) => view.losses(),
         }
     }
 }

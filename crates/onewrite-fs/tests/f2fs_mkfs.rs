@@ -11,9 +11,10 @@ use std::path::Path;
 
 use onewrite_block::{Choices, DevicePort, Executor, Geometry, RamDisk};
 use onewrite_fs::f2fs::check::{CheckOptions, check};
+use onewrite_fs::f2fs::format::sit::LogKind;
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
 use onewrite_fs::{AnyView, FileView, Manner, api::resolve};
-use support::f2fs::{fill, judged, make};
+use support::f2fs::{Editor, fill, judged, make};
 use support::volume::load;
 use support::{Scratch, output, text};
 
@@ -126,6 +127,37 @@ fn sload_f2fs_fills_an_image_of_ours() {
         view.read(ino, 0, u64::MAX, Manner::default()).await
     });
     assert!(read.expect("a view").to_vec() == vec![9; 700_000]);
+}
+
+/// A node of an older file system, with the version of the new one, must not begin the chain of fsyncs.
+#[test]
+fn what_the_device_held_is_not_taken_for_an_fsync() {
+    let scratch = Scratch::new("f2fs-chain");
+    let image = scratch.path("image");
+    let options = options(64 * MIB);
+    write(&image, &options, 0);
+    let mut editor = Editor::open(&image);
+    let log = editor.checkpoint.log(LogKind::WarmNode);
+    let chain = editor.layout.segment_start(log.segment) + u64::from(log.next);
+    let version = editor.checkpoint.footer_version();
+    let node = editor.block(chain);
+    node[4080..4084].copy_from_slice(&2_u32.to_le_bytes());
+    node[4084..4092].copy_from_slice(&version.to_le_bytes());
+    editor.save(&image);
+    let warnings = |image: &Path| {
+        let mut editor = Editor::open(image);
+        editor.edit_checkpoint(|head| head[132] &= !1);
+        let crashed = scratch.path("crashed");
+        editor.save(&crashed);
+        let view = on_disk(&crashed, async |port| AnyView::open(&port, Default::default()).await);
+        view.expect("a view").warnings().to_vec()
+    };
+    assert!(warnings(&image)[0].contains("1 nodes that fsync"), "the old one has such a node");
+    let file = fs::OpenOptions::new().write(true).open(&image).expect("image");
+    for (block, page) in plan(&options).expect("a plan") {
+        file.write_all_at(&page.bytes()[..], block.0 * 4096).expect("write");
+    }
+    assert_eq!(warnings(&image), Vec::<String>::new());
 }
 
 #[test]

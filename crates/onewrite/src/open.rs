@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use onewrite_block::{Device, DevicePort, Executor, HostProfile, Runtime};
 use onewrite_device::loops_on;
-use onewrite_fs::ext4::view::{Losses, ViewOptions};
+use onewrite_fs::ext4::view::ViewOptions;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::journal::Recovered;
-use onewrite_fs::{AnyView, FileSystem, is_f2fs};
+use onewrite_fs::{AnyView, FileSystem, Losses, is_f2fs};
 use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{open_disk, view_disk};
 use onewrite_lab::transfer::Left;
@@ -107,7 +107,7 @@ pub fn replayed(recovered: &Recovered, changes: Changes) -> String {
     )
 }
 
-/// A result from a view, and the parts that a rescue could not read.
+/// A result from a view, and the parts that it could not read and left out.
 pub struct Viewed<T> {
     found: T,
     image: String,
@@ -117,11 +117,16 @@ pub struct Viewed<T> {
 impl<T> Viewed<T> {
     /// The result; unreadable parts go to `left`.
     pub fn told(self, left: &mut Left) -> T {
-        let Losses { told, count } = self.losses;
-        left.count += count - told.len() as u64;
-        told.into_iter().for_each(|loss| left.add(self.image.clone().into_bytes(), format!("not read: {loss}")));
+        tell_losses(&self.image, self.losses, left);
         self.found
     }
+}
+
+/// Adds the parts of `image` that a view left out to `left`.
+pub fn tell_losses(image: &str, losses: Losses, left: &mut Left) {
+    let Losses { told, count } = losses;
+    left.count += count - told.len() as u64;
+    told.into_iter().for_each(|loss| left.add(image.as_bytes().to_vec(), format!("not read: {loss}")));
 }
 
 /// Calls `work` with a view of `image`, which needs no write permission and changes nothing. With `rescue` it reads

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use onewrite_block::{Executor, Geometry, RamDisk, crc32c};
-use onewrite_fs::ext4::view::{Losses, ViewOptions};
-use onewrite_fs::{AnyView, DeviceNumber, FileKind, FileView, FsResult, Ino, Manner};
+use onewrite_fs::ext4::view::ViewOptions;
+use onewrite_fs::{AnyView, DeviceNumber, FileKind, FileView, FsResult, Ino, Losses, Manner};
 
 use crate::support::volume::load;
 

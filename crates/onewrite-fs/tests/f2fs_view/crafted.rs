@@ -18,7 +18,7 @@ use crate::support::f2fs::{Editor, fill, judged, make};
 use crate::support::{Scratch, many, output, text};
 
 /// An image with the files `/file` (some blocks) and `/small`.
-fn small(scratch: &Scratch, arguments: &str) -> std::path::PathBuf {
+pub fn small(scratch: &Scratch, arguments: &str) -> std::path::PathBuf {
     let (tree, image) = (scratch.path("tree"), scratch.path("image"));
     fs::create_dir(&tree).expect("directory");
     fs::write(tree.join("file"), vec![5; 20_000]).expect("file");
@@ -28,7 +28,7 @@ fn small(scratch: &Scratch, arguments: &str) -> std::path::PathBuf {
     image
 }
 
-fn nid_of(image: &Path, path: &'static str) -> Nid {
+pub fn nid_of(image: &Path, path: &'static str) -> Nid {
     let ino = on_view(image, false, async |view: &AnyView| resolve(view, path.as_bytes()).await);
     Nid::from_ino(ino.expect("a view"))
 }
@@ -75,26 +75,81 @@ fn of_two_checkpoints_the_newer_sound_one_counts() {
     assert!(matches!(by_view(&image, false).err(), Some(FsError::Damaged { .. })));
 }
 
+/// Versions go round at their end.
+#[test]
+fn of_two_checkpoints_the_one_a_little_ahead_counts_where_versions_go_round() {
+    let scratch = Scratch::new("f2fs-versions");
+    let image = small(&scratch, "");
+    let space = |image: &Path| on_view(image, false, async |view: &AnyView| view.space().await).expect("a view");
+    let (sound, mut editor) = (space(&image), Editor::open(&image));
+    let newer = editor.checkpoint.pack;
+    editor.edit_pack(newer, |head| head[..8].copy_from_slice(&1_u64.to_le_bytes()));
+    // The older pack counts another number of blocks.
+    editor.edit_pack(1 - newer, |head| {
+        head[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        head[16] ^= 1;
+    });
+    editor.save(&image);
+    assert_eq!(space(&image), sound, "pack {newer} is in use");
+}
+
+/// With the flag, footers hold the lower half of the version, and above it the checkpoint's checksum.
+#[test]
+fn footers_hold_the_checksum_of_the_checkpoint_where_it_says_so() {
+    let scratch = Scratch::new("f2fs-recovery");
+    let image = small(&scratch, "");
+    let mut editor = not_unmounted(&image);
+    let version = editor.checkpoint.version() & 0xffff_ffff;
+    // The upper half of the version does not count.
+    editor.edit_checkpoint(|head| {
+        head[132] |= 0x40;
+        head[7] = 0x5a;
+    });
+    let head = editor.heads()[0];
+    let offset = u32::from_le_bytes(editor.block(head)[164..168].try_into().expect("four bytes")) as usize;
+    let sum = u32::from_le_bytes(editor.block(head)[offset..offset + 4].try_into().expect("four bytes"));
+    let log = editor.checkpoint.log(LogKind::WarmNode);
+    let first = editor.layout.segment_start(log.segment) + u64::from(log.next);
+    for (footer, warnings) in [(version | u64::from(sum) << 32, 1), (version, 0), (version | 0x5a << 56, 0)] {
+        put_synced(&mut editor, footer, &[(first, 2, first + 1)]);
+        editor.save(&image);
+        assert_eq!(by_view(&image, false).expect("a view").warnings.len(), warnings, "{footer:#x}");
+    }
+}
+
+/// The image as if it had not been unmounted: no unmount, and no summaries of node logs that come with it.
+pub fn not_unmounted(image: &Path) -> Editor {
+    let mut editor = Editor::open(image);
+    editor.edit_checkpoint(|head| head[132] &= !1);
+    Editor::of(editor.bytes)
+}
+
+/// Writes nodes behind the checkpoint: where each lies, the flags of its footer, and where the next one lies.
+pub fn fsync_nodes(editor: &mut Editor, nodes: &[(BlockNo, u32, BlockNo)]) {
+    put_synced(editor, editor.checkpoint.footer_version(), nodes);
+}
+
+/// [`fsync_nodes`], with this version in their footers.
+fn put_synced(editor: &mut Editor, version: u64, nodes: &[(BlockNo, u32, BlockNo)]) {
+    for (at, flag, next) in nodes {
+        let block = editor.block(*at);
+        block[4080..4084].copy_from_slice(&flag.to_le_bytes());
+        block[4084..4092].copy_from_slice(&version.to_le_bytes());
+        block[4092..4096].copy_from_slice(&(next.0 as u32).to_le_bytes());
+    }
+}
+
 #[test]
 fn fsyncs_behind_the_checkpoint_are_told() {
     let scratch = Scratch::new("f2fs-synced");
     let image = small(&scratch, "");
-    let mut editor = Editor::open(&image);
-    // No unmount, and no summaries of node logs that come with it.
-    editor.edit_checkpoint(|head| head[132] &= !1);
+    let mut editor = not_unmounted(&image);
     editor.save(&image);
     let seen = by_view(&image, false).expect("a view");
     assert_eq!(seen.warnings, Vec::<String>::new(), "nothing was synced");
     let log = editor.checkpoint.log(LogKind::WarmNode);
-    let mut at = editor.layout.segment_start(log.segment) + u64::from(log.next);
-    let version = Editor::of(editor.bytes.clone()).checkpoint.footer_version();
-    for (flag, next) in [(2_u32, 1), (0, 1), (2, 5)] {
-        let block = editor.block(at);
-        block[4080..4084].copy_from_slice(&flag.to_le_bytes());
-        block[4084..4092].copy_from_slice(&version.to_le_bytes());
-        block[4092..4096].copy_from_slice(&(at.0 as u32 + next).to_le_bytes());
-        at += u64::from(next);
-    }
+    let first = editor.layout.segment_start(log.segment) + u64::from(log.next);
+    fsync_nodes(&mut editor, &[(first, 2, first + 1), (first + 1, 0, first + 2), (first + 2, 2, first + 7)]);
     editor.save(&image);
     let seen = by_view(&image, false).expect("a view");
     assert!(seen.warnings.len() == 1 && seen.warnings[0].contains("2 nodes that fsync"), "{:?}", seen.warnings);

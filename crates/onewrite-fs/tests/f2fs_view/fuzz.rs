@@ -155,7 +155,7 @@ async fn walk(view: &AnyView) -> u64 {
             pending.extend(entries.into_iter().filter(|entry| !entry.name.starts_with(b".")).map(|entry| entry.ino));
         }
     }
-    failures
+    failures + view.losses().count
 }
 
 /// What `look` of an image ends with: 0 refused, 1 something failed, 2 all went well. Error: a panic or an endless

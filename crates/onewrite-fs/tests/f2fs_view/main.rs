@@ -9,6 +9,7 @@ mod seen;
 
 mod crafted;
 mod fuzz;
+mod hostile;
 
 use std::fs;
 use std::os::unix::fs::FileExt;

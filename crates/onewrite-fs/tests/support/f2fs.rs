@@ -122,13 +122,24 @@ impl Editor {
 
     /// First and last block of the checkpoint in use.
     pub fn heads(&self) -> [BlockNo; 2] {
-        let start = self.layout.pack(self.checkpoint.pack);
-        [start, start + (u64::from(self.checkpoint.raw.cp_pack_total_block_count.get()) - 1)]
+        self.heads_of(self.checkpoint.pack)
+    }
+
+    /// First and last block of a pack.
+    pub fn heads_of(&self, pack: u8) -> [BlockNo; 2] {
+        let start = self.layout.pack(pack);
+        let total = &self.bytes[start.0 as usize * BLOCK + 136..][..4];
+        [start, start + (u64::from(u32::from_le_bytes(total.try_into().expect("four bytes"))) - 1)]
     }
 
     /// Changes both heads of the checkpoint in use, and makes their checksums right again.
     pub fn edit_checkpoint(&mut self, edit: impl Fn(&mut [u8])) {
-        for head in self.heads() {
+        self.edit_pack(self.checkpoint.pack, edit);
+    }
+
+    /// Changes both heads of a pack, and makes their checksums right again.
+    pub fn edit_pack(&mut self, pack: u8, edit: impl Fn(&mut [u8])) {
+        for head in self.heads_of(pack) {
             let block = self.block(head);
             edit(block);
             let offset = u32::from_le_bytes(block[164..168].try_into().expect("four bytes")) as usize;

@@ -150,9 +150,13 @@ impl DerefMut for Mapping {
 /// Memory for `size` bytes; none if twice as many are more than the machine has. Linux might promise them all the same.
 fn room_for(size: u64) -> Option<Vec<u8>> {
     let machine = rustix::system::sysinfo();
-    let bytes = machine.totalram.saturating_mul(u64::from(machine.mem_unit));
+    room_on(machine.totalram.saturating_mul(u64::from(machine.mem_unit)), size)
+}
+
+/// [`room_for`] on a machine with `memory` bytes.
+fn room_on(memory: u64, size: u64) -> Option<Vec<u8>> {
     let mut room = Vec::new();
-    let fits = size <= bytes / 2 && room.try_reserve_exact(usize::try_from(size).ok()?).is_ok();
+    let fits = size <= memory / 2 && room.try_reserve_exact(usize::try_from(size).ok()?).is_ok();
     fits.then_some(room)
 }
 
@@ -181,4 +185,22 @@ fn msync(draft: &Draft, mappings: &mut [&mut Mapping]) -> Result<(), VolumeError
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The content is there twice.
+    #[test]
+    fn a_file_has_room_up_to_half_of_the_memory() {
+        assert!(room_on(8192, 4096).is_some_and(|room| room.capacity() >= 4096));
+        assert!(room_on(8192, 4097).is_none() && room_on(8191, 4096).is_none());
+        assert!(room_on(u64::MAX, 1 << 62).is_none(), "more than an address space");
+    }
+
+    #[test]
+    fn the_machine_itself_is_asked() {
+        assert!(room_for(4096).is_some() && room_for(u64::MAX).is_none() && room_for(1 << 50).is_none());
+    }
 }

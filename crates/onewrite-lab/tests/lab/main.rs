@@ -9,6 +9,7 @@ mod fio_keys;
 mod goals;
 mod innodb;
 mod memory;
+mod mkfs;
 mod report;
 mod session;
 mod sqlite;

@@ -13,7 +13,7 @@ use onewrite_lab::{LabError, is_same_file};
 
 use crate::args::Cp;
 use crate::escape;
-use crate::open::{Beside, Changes, beside, split_place, with_image_and, with_view};
+use crate::open::{Beside, Changes, beside, split_place, tell_losses, with_image_and, with_view};
 use crate::progress::Copying;
 use crate::stop::Changing;
 
@@ -141,7 +141,10 @@ impl Group {
                     self.copy_from(&Tree(&*other), fs, (target, Origin::Elsewhere), report).await;
                     other.unmount().await?;
                 }
-                Beside::F2fs(other) => self.copy_from(&Tree(&other), fs, (target, Origin::Elsewhere), report).await,
+                Beside::F2fs(view) => {
+                    self.copy_from(&Tree(&view), fs, (target, Origin::Elsewhere), report).await;
+                    tell_losses(&other.display().to_string(), view.losses(), &mut report.left);
+                }
             },
         }
         Ok(())

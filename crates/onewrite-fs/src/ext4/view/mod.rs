@@ -32,10 +32,8 @@ use crate::content::Data;
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::{InodeNo, Layout, ROOT_INODE, RawSuperblock};
 use crate::journal::Recovered;
+use crate::losses::Losses;
 use blocks::Blocks;
-
-/// Losses kept in words; further ones are only counted.
-const LOSSES_MAX: usize = 1_000;
 
 /// How to view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +48,6 @@ impl Default for ViewOptions {
     fn default() -> ViewOptions {
         ViewOptions { is_rescue: false, cache_pages: 1024 }
     }
-}
-
-/// What a rescue could not read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Each in words, in the order in which the view met them; at most a thousand.
-    pub told: Vec<String>,
-    /// Number of all losses.
-    pub count: u64,
 }
 
 /// See the module's head.
@@ -90,16 +79,9 @@ impl ImageView {
         self.losses.borrow().clone()
     }
 
-    /// Notes a loss of a rescue; ignores repeats.
+    /// Notes a loss of a rescue.
     fn lose(&self, what: String) {
-        let mut losses = self.losses.borrow_mut();
-        if losses.told.contains(&what) {
-            return;
-        }
-        losses.count += 1;
-        if losses.told.len() < LOSSES_MAX {
-            losses.told.push(what);
-        }
+        self.losses.borrow_mut().note(what);
     }
 
     /// Whether a rescue can continue in spite of `error`; if so, notes the loss.

@@ -200,3 +200,27 @@ impl Layout {
         [first, first + SEGMENT_BLOCKS]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::{Choices, PAGE_SIZE};
+
+    use super::*;
+    use crate::f2fs::mkfs::{MkfsOptions, plan};
+
+    /// Source: `filesystems/f2fs.rst`, "a pair of segments": of two neighbours the first holds first copies.
+    #[test]
+    fn segments_of_first_and_second_copies_of_the_nat_take_turns() {
+        let options = MkfsOptions { device_is_zeroed: true, ..MkfsOptions::new(500 << 30, &mut Choices::new(1)) };
+        let blocks = plan(&options).expect("a plan");
+        let bytes = blocks[0].1.bytes();
+        assert_eq!(bytes.len(), PAGE_SIZE);
+        let layout = Layout::decode(&RawSuperblock::in_block(&bytes[..], 0).expect("sound"), 0).expect("sound");
+        let places = |index| layout.nat_copies(index).map(|block| block - layout.nat);
+        assert!(layout.nat_blocks > 2 * SEGMENT_BLOCKS, "{} blocks", layout.nat_blocks);
+        assert_eq!((places(0), places(511)), ([0, 512], [511, 1023]));
+        assert_eq!((places(512), places(1030)), ([1024, 1536], [2054, 2566]));
+        let last = layout.nat_copies(layout.nat_blocks - 1)[1];
+        assert_eq!(last + 1, layout.ssa, "the copies fill the area");
+    }
+}

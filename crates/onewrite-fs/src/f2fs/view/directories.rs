@@ -1,4 +1,5 @@
-//! Directories of a view. A name is looked up in its bucket of each level; a listing reads all blocks in order.
+//! Directories of a view. A name is looked up in its bucket of each level; a listing reads all blocks in order, and
+//! leaves damaged names out.
 //!
 //! A cursor is 214 times the block plus the slot behind the last returned name; in a directory inside its inode the
 //! slot alone.
@@ -53,7 +54,7 @@ impl F2fsView {
         if directory.is_inline_dentry() {
             let bytes = directory.inline_bytes();
             let (shape, place) = (Shape::inline(bytes.len()), Place::Inode(directory.number));
-            return listed(dentry::entries(bytes, shape, place, cursor.min(SLOTS) as usize), 0);
+            return Ok(self.sound(dentry::entries(bytes, shape, place, cursor.min(SLOTS) as usize), 0));
         }
         let blocks = directory.raw.i_size.get().div_ceil(4096);
         let (mut logical, mut from) = (cursor / SLOTS, (cursor % SLOTS) as usize);
@@ -68,13 +69,34 @@ impl F2fsView {
             let bytes = page.bytes();
             let in_bucket = dentry::entries(&bytes[..], Shape::BLOCK, place, from)
                 .map(|entry| in_its_bucket(entry?, directory, logical));
-            let names = listed(in_bucket, logical * SLOTS)?;
+            let names = self.sound(in_bucket, logical * SLOTS);
             if !names.is_empty() {
                 return Ok(names);
             }
             (logical, from) = (logical + 1, 0);
         }
         Ok(Vec::new())
+    }
+
+    /// The sound ones of one block's names; `start` is the cursor of its first slot. The others are one loss.
+    fn sound<'a>(
+        &self,
+        entries: impl Iterator<Item = Result<Entry<'a>, FormatError>>,
+        start: u64,
+    ) -> Vec<DirectoryEntry> {
+        let (mut names, mut bad) = (Vec::new(), Vec::new());
+        for entry in entries {
+            match entry {
+                Ok(entry) => names.push(listed(&entry, start)),
+                Err(error) => bad.push(error),
+            }
+        }
+        match bad.as_slice() {
+            [] => (),
+            [one] => self.losses.borrow_mut().note(one.to_string()),
+            [first, more @ ..] => self.losses.borrow_mut().note(format!("{first}; and {} more names", more.len())),
+        }
+        names
     }
 }
 
@@ -90,17 +112,9 @@ fn in_its_bucket<'a>(entry: Entry<'a>, directory: &Inode, logical: u64) -> Resul
     Err(FormatError::field(place, "hash", entry.hash, "the name lies in another bucket than its hash says"))
 }
 
-fn listed<'a>(
-    entries: impl Iterator<Item = Result<Entry<'a>, FormatError>>,
-    start: u64,
-) -> FsResult<Vec<DirectoryEntry>> {
-    let mut names = Vec::new();
-    for entry in entries {
-        let Entry { slot_end, ino, kind, name, .. } = entry?;
-        let kind = kind.unwrap_or(FileKind::Regular);
-        names.push(DirectoryEntry { name: name.to_vec(), ino: ino.into(), kind, next: start + slot_end as u64 });
-    }
-    Ok(names)
+fn listed(entry: &Entry<'_>, start: u64) -> DirectoryEntry {
+    let (kind, next) = (entry.kind.unwrap_or(FileKind::Regular), start + entry.slot_end as u64);
+    DirectoryEntry { name: entry.name.to_vec(), ino: entry.ino.into(), kind, next }
 }
 
 fn not_found(name: &[u8]) -> FsError {

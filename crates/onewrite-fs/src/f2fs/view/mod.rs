@@ -9,7 +9,8 @@
 //! - Each operation ends and nothing panics, whatever the image holds. A node is followed only if its footer names this
 //!   place in this file, so no walk meets a node twice.
 //! - Memory is bounded: the cache, the journals of the checkpoint, and the result of an operation.
-//! - A wrong checksum is an error that names its place.
+//! - A wrong checksum is an error that names its place. A damaged name hides itself alone: listings leave it out, and
+//!   [`F2fsView::losses`] tells of it.
 
 mod attributes;
 mod directories;
@@ -17,12 +18,15 @@ mod files;
 mod stat;
 mod synced;
 
+use std::cell::RefCell;
+
 use onewrite_block::DevicePort;
 
 use super::format::layout::ROOT_INODE;
 use super::tables::Tables;
 use crate::api::{Attributes, DirectoryEntry, FileKind, FileView, FsError, FsResult, Ino, Manner, SeekTarget, Space};
 use crate::content::Data;
+use crate::losses::Losses;
 
 /// Metadata pages kept in memory.
 const CACHE_PAGES: usize = 1024;
@@ -31,6 +35,7 @@ const CACHE_PAGES: usize = 1024;
 pub struct F2fsView {
     tables: Tables,
     warnings: Vec<String>,
+    losses: RefCell<Losses>,
 }
 
 impl F2fsView {
@@ -42,7 +47,7 @@ impl F2fsView {
     pub async fn open(port: &DevicePort) -> FsResult<F2fsView> {
         let mut tables = Tables::open(port, CACHE_PAGES).await?;
         let mut warnings = std::mem::take(&mut tables.warnings);
-        let mut view = F2fsView { tables, warnings: Vec::new() };
+        let mut view = F2fsView { tables, warnings: Vec::new(), losses: RefCell::default() };
         warnings.extend(view.unseen_fsyncs().await?);
         view.warnings = warnings;
         Ok(view)
@@ -51,6 +56,11 @@ impl F2fsView {
     /// Warnings for the reader: copies that were damaged, and what fsync made durable behind the checkpoint.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Losses so far: damaged names, which listings leave out.
+    pub fn losses(&self) -> Losses {
+        self.losses.borrow().clone()
     }
 }
 
