@@ -1,4 +1,4 @@
-//! File systems: the ext4 format, the jbd2 journal, F2FS to read, the checker and the public file-system API.
+//! File systems: ext4 with its jbd2 journal, F2FS, their checkers and the public file-system API.
 //!
 //! Start with [`FileSystem`], the API for workloads and the FUSE mount. [`pages`] is the layer below every file
 //! system.

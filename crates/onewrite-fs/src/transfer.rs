@@ -1,6 +1,9 @@
-//! Transfers: sends runs of consecutive pages to the device.
+//! Transfers: sends runs of consecutive pages to the device; the steps of a write.
 
 use onewrite_block::{Cause, DeviceError, DevicePort, InFlight, Lpn, Page, Request};
+
+use crate::api::WRITE_STEP_BYTES;
+use crate::pages::PAGE_BYTES;
 
 /// Whether writes are durable when they complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,4 +50,27 @@ pub async fn wait_all(under_way: Vec<InFlight>) -> Result<(), DeviceError> {
         outcome = outcome.and(one.map(drop));
     }
     outcome
+}
+
+/// End of the step that begins at byte `start`, in a write that ends at byte `end`. If the rest fits one step, the step
+/// takes it all; otherwise the step ends at a page boundary. Crash tests use this function to know the same steps.
+pub fn step_end(start: u64, end: u64) -> u64 {
+    match end - start <= WRITE_STEP_BYTES {
+        true => end,
+        false => start + WRITE_STEP_BYTES - start % PAGE_BYTES,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_a_step_is_one_wherever_it_begins() {
+        for start in [0, 1, 100, 4095, 4096, 70_001] {
+            assert_eq!(step_end(start, start + WRITE_STEP_BYTES), start + WRITE_STEP_BYTES);
+            let next = step_end(start, start + 2 * WRITE_STEP_BYTES);
+            assert!(next.is_multiple_of(PAGE_BYTES) && next - start <= WRITE_STEP_BYTES, "{start}: {next}");
+        }
+    }
 }

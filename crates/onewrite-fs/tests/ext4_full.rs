@@ -10,7 +10,7 @@ mod support;
 
 use onewrite_block::{Choices, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
-use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{Content, FileKind, FileSystem, FileView, FsResult, Manner, NewNode, Position, Space};
 use operations::entry::{Entry, assert_same, assert_same_entry};
 use operations::model::{Model, Slots};
@@ -39,7 +39,7 @@ struct Beside {
     name: String,
     model: Model,
     slots: Slots,
-    ours: Ours,
+    ours: Ours<Ext4>,
     refusals: u64,
 }
 

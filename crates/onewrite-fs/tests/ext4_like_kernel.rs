@@ -14,7 +14,7 @@ mod support;
 
 use onewrite_block::{Choices, Geometry, Nanos, RamDisk};
 use onewrite_fs::FileKind;
-use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use operations::entry::{Tree, assert_same};
 use operations::kernel::Kernel;
 use operations::operation::{Operation, Outcome, Stream};
@@ -59,7 +59,7 @@ fn on_kernel(kernel: &mut Kernel, operation: &Operation) -> (Outcome, Stamped) {
     (outcome, stamped.collect())
 }
 
-async fn on_ours(ours: &mut Ours, operation: &Operation) -> (Outcome, Stamped) {
+async fn on_ours(ours: &mut Ours<Ext4>, operation: &Operation) -> (Outcome, Stamped) {
     let (paths, mut before, mut stamped) = (watched(operation), Vec::new(), Vec::new());
     for path in &paths {
         before.push(ours.stamps(path).await);

@@ -44,8 +44,8 @@ mod views;
 mod volume;
 mod write;
 
+pub use crate::transfer::step_end;
 pub use mode::{Mode, ModeError, Promise, Scope};
 pub use mount::{Ext4, replay};
 pub use onewrite_cache::PolicyKind;
 pub use options::MountOptions;
-pub use write::step_end;

@@ -23,10 +23,11 @@ use super::mode::Scope;
 use super::survey::{Part, Survey};
 use super::sync::Synced;
 use super::views::Contents;
-use crate::api::{FsError, FsResult, Manner, WRITE_STEP_BYTES};
+use crate::api::{FsError, FsResult, Manner};
 use crate::content::Content;
 use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, WriteStep, check_direct, page_key};
+use crate::transfer::step_end;
 
 /// Largest step of an allocation without content, in blocks.
 pub(super) const ALLOCATION_STEP_BLOCKS: u64 = 32_767;
@@ -380,31 +381,8 @@ impl Contents<'_> {
     }
 }
 
-/// End of the step that begins at byte `start`, in a write that ends at byte `end`. If the rest fits one step, the step
-/// takes it all; otherwise the step ends at a page boundary. Crash tests use this function to know the same steps.
-pub fn step_end(start: u64, end: u64) -> u64 {
-    match end - start <= WRITE_STEP_BYTES {
-        true => end,
-        false => start + WRITE_STEP_BYTES - start % PAGE_BYTES,
-    }
-}
-
 /// Blocks that mapping `pages` pages may change: the map, the bitmaps and descriptors of up to four groups, and one
 /// block for every 64 pages.
 pub(super) fn map_credits(pages: usize) -> usize {
     MAP_CREDITS + ALLOCATION_CREDITS * pages.min(4) + pages.div_ceil(64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_fits_a_step_is_one_wherever_it_begins() {
-        for start in [0, 1, 100, 4095, 4096, 70_001] {
-            assert_eq!(step_end(start, start + WRITE_STEP_BYTES), start + WRITE_STEP_BYTES);
-            let next = step_end(start, start + 2 * WRITE_STEP_BYTES);
-            assert!(next.is_multiple_of(PAGE_BYTES) && next - start <= WRITE_STEP_BYTES, "{start}: {next}");
-        }
-    }
 }

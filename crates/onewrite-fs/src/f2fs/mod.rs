@@ -1,18 +1,24 @@
-//! F2FS: reads real images. [`view`] shows the tree, [`check`] finds what is wrong, [`mkfs`] makes empty ones.
+//! F2FS: real images. [`view`] shows the tree, [`F2fs`] mounts and changes it, [`check`] finds what is wrong, [`mkfs`]
+//! makes empty ones.
 //!
 //! ```text
-//!   view (FileView) ─┐
-//!   check            ├─ tables: superblock, checkpoint, NAT, SIT ─ blocks ─► device
-//!   mkfs             └─ format: bytes ↔ structures, no I/O
+//!   mounted (FileSystem) ─ space: segments, logs ─┐
+//!   view (FileView)                               ├─ tables: superblock, checkpoint, NAT, SIT ─ blocks ─► device
+//!   check                                         │
+//!   mkfs                                          └─ format: bytes ↔ structures, no I/O
 //! ```
 //!
-//! `docs/f2fs.md` says what is read and what is refused.
+//! `docs/f2fs.md` says what is read and written, and what is refused.
 
 mod blocks;
 pub mod check;
 pub mod format;
 pub mod mkfs;
+mod mounted;
+mod space;
+mod summaries;
 mod tables;
 pub mod view;
 
+pub use mounted::{F2fs, F2fsOptions, FsyncMode};
 pub use tables::marked_copies;

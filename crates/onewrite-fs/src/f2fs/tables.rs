@@ -157,7 +157,11 @@ fn journal_at(page: &Page, at: usize) -> Vec<u8> {
 }
 
 /// Ok if NAT and footer say that the node is this one, of this inode, at this position.
-fn expect_owner(footer: &Footer, entry: &NatEntry, (nid, owner, offset): (Nid, Nid, u32)) -> Result<(), FormatError> {
+pub(super) fn expect_owner(
+    footer: &Footer,
+    entry: &NatEntry,
+    (nid, owner, offset): (Nid, Nid, u32),
+) -> Result<(), FormatError> {
     let place = Place::Node(nid);
     if footer.nid != nid {
         return Err(FormatError::field(place, "footer's nid", footer.nid.0, "the NAT names another node here"));

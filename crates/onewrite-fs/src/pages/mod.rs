@@ -180,6 +180,11 @@ impl Pages {
         cache.is_dirty(key) || cache.is_writing(key)
     }
 
+    /// Whether any page is dirty.
+    pub fn has_dirty(&self) -> bool {
+        self.cache.borrow().dirty_count() > 0
+    }
+
     /// Drops pages of a file in any state. Their writes under way continue.
     pub fn discard(&self, file: u64, pages: Range<u64>) {
         self.cache.borrow_mut().remove_file(file, pages.start, pages.end);

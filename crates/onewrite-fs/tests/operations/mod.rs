@@ -11,3 +11,4 @@ pub mod model;
 pub mod model_file;
 pub mod operation;
 pub mod ours;
+pub mod tasks;

@@ -1,25 +1,43 @@
-//! Operations on our ext4, through the file-system API.
+//! Operations on a file system of ours, through the file-system API.
 
 use std::rc::Rc;
 
 use onewrite_fs::ext4::Ext4;
+use onewrite_fs::f2fs::F2fs;
 use onewrite_fs::{
-    AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FileView, FsError, FsResult, Ino, Manner,
-    NewNode, Position, Timestamp,
+    AttributeChanges, AttributeManner, Content, FileKind, FileSystem, FsError, FsResult, Ino, Manner, NewNode,
+    Position, Timestamp,
 };
 
 use super::entry::{Entry, Tree};
 use super::model::{device_of, takes_attribute};
 use super::operation::{Answer, NOT_ASKED, OpenManner, Operation, Outcome, SLOTS, Target, filled_name, link_target};
 
+/// A file system that can verify its state in memory.
+pub trait Checked: FileSystem + 'static {
+    fn check_state(&self) -> Result<(), String>;
+}
+
+impl Checked for Ext4 {
+    fn check_state(&self) -> Result<(), String> {
+        self.check()
+    }
+}
+
+impl Checked for F2fs {
+    fn check_state(&self) -> Result<(), String> {
+        self.check()
+    }
+}
+
 /// A task on a mounted file system, with its open handles.
-pub struct Ours {
-    pub fs: Rc<Ext4>,
+pub struct Ours<F> {
+    pub fs: Rc<F>,
     slots: [Option<Ino>; SLOTS],
 }
 
 /// The directory of a path's last name, and that name.
-async fn parent<'a>(fs: &Ext4, path: &'a str) -> FsResult<(Ino, &'a [u8])> {
+async fn parent<'a>(fs: &impl FileSystem, path: &'a str) -> FsResult<(Ino, &'a [u8])> {
     let (mut directory, mut names) = (fs.root(), path.split('/').peekable());
     loop {
         let name = names.next().expect("a path has a name");
@@ -35,7 +53,7 @@ async fn parent<'a>(fs: &Ext4, path: &'a str) -> FsResult<(Ino, &'a [u8])> {
     }
 }
 
-async fn find(fs: &Ext4, path: &str) -> FsResult<Ino> {
+async fn find(fs: &impl FileSystem, path: &str) -> FsResult<Ino> {
     let (directory, name) = parent(fs, path).await?;
     fs.lookup(directory, name).await
 }
@@ -44,8 +62,8 @@ fn number(error: FsError) -> i32 {
     error.errno()
 }
 
-impl Ours {
-    pub fn new(fs: &Rc<Ext4>) -> Ours {
+impl<F: FileSystem> Ours<F> {
+    pub fn new(fs: &Rc<F>) -> Ours<F> {
         Ours { fs: Rc::clone(fs), slots: [None; SLOTS] }
     }
 
@@ -56,7 +74,7 @@ impl Ours {
     pub async fn apply(&mut self, operation: &Operation) -> Outcome {
         if let Some(target) = operation.target() {
             let ino = match target {
-                Target::Path(path) => find(&self.fs, path).await.map_err(number)?,
+                Target::Path(path) => find(&*self.fs, path).await.map_err(number)?,
                 Target::Slot(slot) => self.slots[*slot].ok_or(NOT_ASKED)?,
             };
             return self.apply_to(ino, operation).await;
@@ -86,7 +104,7 @@ impl Ours {
     }
 
     async fn open(&self, path: &str, manner: OpenManner) -> Result<Ino, i32> {
-        let found = find(&self.fs, path).await;
+        let found = find(&*self.fs, path).await;
         match found {
             Ok(_) if manner.exclusive => Err(FsError::Exists(path.into()).errno()),
             Ok(ino) if self.kind(ino).await? != FileKind::Regular => Err(NOT_ASKED),
@@ -97,7 +115,7 @@ impl Ours {
                 Ok(ino)
             }
             Err(FsError::NotFound(_)) if manner.create => {
-                let (directory, name) = parent(&self.fs, path).await.map_err(number)?;
+                let (directory, name) = parent(&*self.fs, path).await.map_err(number)?;
                 self.fs.create(directory, name, NewNode::FILE).await.map_err(number)
             }
             Err(error) => Err(number(error)),
@@ -109,7 +127,7 @@ impl Ours {
     }
 
     async fn change_permissions(&self, path: &str, permissions: u16) -> Outcome {
-        let ino = find(&self.fs, path).await.map_err(number)?;
+        let ino = find(&*self.fs, path).await.map_err(number)?;
         if self.kind(ino).await? == FileKind::Symlink {
             return Err(NOT_ASKED);
         }
@@ -118,7 +136,7 @@ impl Ours {
     }
 
     async fn directory(&self, path: &str) -> Result<Ino, i32> {
-        let ino = find(&self.fs, path).await.map_err(number)?;
+        let ino = find(&*self.fs, path).await.map_err(number)?;
         if self.kind(ino).await? == FileKind::Directory { Ok(ino) } else { Err(NOT_ASKED) }
     }
 
@@ -164,7 +182,7 @@ impl Ours {
     }
 
     async fn apply_names(&self, operation: &Operation) -> FsResult<Answer> {
-        let fs = &self.fs;
+        let fs = &*self.fs;
         match operation {
             Operation::Make(path, kind, permissions) => {
                 let (directory, name) = parent(fs, path).await?;
@@ -222,7 +240,7 @@ impl Ours {
     }
 
     async fn apply_to_file(&self, ino: Ino, operation: &Operation) -> FsResult<Answer> {
-        let (fs, buffered) = (&self.fs, Manner::default());
+        let (fs, buffered) = (&*self.fs, Manner::default());
         match operation {
             Operation::Write(_, offset, bytes) => {
                 fs.write(ino, Position::At(*offset), Content::Bytes(bytes), buffered).await?;
@@ -256,7 +274,7 @@ impl Ours {
 
     /// The compared properties of a path.
     pub async fn entry_at(&self, path: &str) -> Result<Entry, i32> {
-        let ino = find(&self.fs, path).await.map_err(number)?;
+        let ino = find(&*self.fs, path).await.map_err(number)?;
         self.entry(ino).await.map_err(number)
     }
 
@@ -266,7 +284,7 @@ impl Ours {
     }
 
     async fn entry(&self, ino: Ino) -> FsResult<Entry> {
-        let fs = &self.fs;
+        let fs = &*self.fs;
         let found = fs.attributes(ino).await?;
         let content = match found.kind {
             FileKind::Regular => fs.read(ino, 0, found.size, Manner::default()).await?.to_vec(),
@@ -293,7 +311,7 @@ impl Ours {
 
     /// Inode number, modification time and change time of a path.
     pub async fn stamps(&self, path: &str) -> Option<(u64, Timestamp, Timestamp)> {
-        let ino = if path.is_empty() { self.fs.root() } else { find(&self.fs, path).await.ok()? };
+        let ino = if path.is_empty() { self.fs.root() } else { find(&*self.fs, path).await.ok()? };
         let found = self.fs.attributes(ino).await.ok()?;
         Some((ino.0, found.modified, found.changed))
     }

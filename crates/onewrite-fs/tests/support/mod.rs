@@ -3,6 +3,7 @@
 
 pub mod bystanders;
 pub mod f2fs;
+pub mod f2fs_volume;
 pub mod patient;
 pub mod tree;
 pub mod volume;

@@ -17,7 +17,6 @@ mod counts;
 mod names;
 mod owners;
 mod report;
-mod summaries;
 mod tables;
 mod walk;
 
@@ -30,11 +29,11 @@ use super::format::layout::{ROOT_INODE, SEGMENT_BLOCKS};
 use super::format::nat::NatEntry;
 use super::format::sit::SitEntry;
 use super::format::{Nid, Place};
+use super::summaries::Summaries;
 use super::tables::Tables;
 use crate::api::{FileKind, FsResult};
 use claims::Claims;
 pub use report::{Finding, Report};
-use summaries::Summaries;
 
 /// Metadata pages kept in memory.
 const CACHE_PAGES: usize = 4096;

@@ -76,4 +76,14 @@ impl DataAddress {
             number => DataAddress::Block(BlockNo(number as u64)),
         }
     }
+
+    /// The 32-bit field that means this address.
+    pub const fn to_disk(self) -> u32 {
+        match self {
+            DataAddress::Hole => 0,
+            DataAddress::Reserved => 0xffff_ffff,
+            DataAddress::Compressed => 0xffff_fffe,
+            DataAddress::Block(block) => block.0 as u32,
+        }
+    }
 }

@@ -222,13 +222,37 @@ impl Checkpoint {
     }
 }
 
-/// The bitmaps of SIT and NAT.
-fn bitmaps<'a>(
-    blocks: &'a [u8],
-    raw: &RawCheckpoint,
-    layout: &Layout,
-    pack: u8,
-) -> Result<(&'a [u8], &'a [u8]), FormatError> {
+impl Checkpoint {
+    /// The blocks of the head: it and the payload behind it. Sets the checksum.
+    ///
+    /// # Panics
+    /// If the bitmaps have other sizes than the fields say, which [`Checkpoint::decode`] never gives.
+    pub fn encode(&mut self, layout: &Layout) -> Vec<u8> {
+        let mut blocks = vec![0; 4096 * (1 + layout.payload_blocks as usize)];
+        blocks[..HEAD_SIZE].copy_from_slice(self.raw.as_bytes());
+        let (sit, nat) = bitmap_places(&self.raw, layout);
+        blocks[sit].copy_from_slice(&self.sit_bitmap);
+        blocks[nat].copy_from_slice(&self.nat_bitmap);
+        let offset = self.raw.checksum_offset.get() as usize;
+        self.checksum = head_checksum(&blocks[..4096], offset);
+        blocks[offset..offset + 4].copy_from_slice(&self.checksum.to_le_bytes());
+        blocks
+    }
+
+    /// Sets where a log stands.
+    pub fn set_log(&mut self, kind: LogKind, log: LogPosition) {
+        let index = kind as usize % 3;
+        let (segment, next) = (U32::new(log.segment.0), U16::new(log.next));
+        match kind.is_node() {
+            true => (self.raw.cur_node_segno[index], self.raw.cur_node_blkoff[index]) = (segment, next),
+            false => (self.raw.cur_data_segno[index], self.raw.cur_data_blkoff[index]) = (segment, next),
+        }
+        self.raw.alloc_type[kind as usize] = u8::from(log.is_threaded);
+    }
+}
+
+/// Where the bitmaps of SIT and NAT lie in a head and its payload.
+fn bitmap_places(raw: &RawCheckpoint, layout: &Layout) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     let (sit, nat) = (raw.sit_ver_bitmap_bytesize.get() as usize, raw.nat_ver_bitmap_bytesize.get() as usize);
     let is_large = raw.ckpt_flags.get() & flags::LARGE_NAT_BITMAP != 0;
     let (sit_start, nat_start) = match (is_large, layout.payload_blocks) {
@@ -236,16 +260,28 @@ fn bitmaps<'a>(
         (false, 0) => (HEAD_SIZE, HEAD_SIZE + sit),
         (false, _) => (4096, HEAD_SIZE),
     };
+    (sit_start..sit_start.saturating_add(sit), nat_start..nat_start.saturating_add(nat))
+}
+
+/// The bitmaps of SIT and NAT.
+fn bitmaps<'a>(
+    blocks: &'a [u8],
+    raw: &RawCheckpoint,
+    layout: &Layout,
+    pack: u8,
+) -> Result<(&'a [u8], &'a [u8]), FormatError> {
+    let (sit_place, nat_place) = bitmap_places(raw, layout);
     let place = Place::Checkpoint(pack);
-    let part = |start: usize, size: usize, field, needed: u64| {
-        let is_enough = size as u64 * 8 >= needed;
+    let part = |range: std::ops::Range<usize>, field, needed: u64| {
+        let size = range.len() as u64;
+        let is_enough = size * 8 >= needed;
         blocks
-            .get(start..start.saturating_add(size))
+            .get(range)
             .filter(|_| is_enough)
-            .ok_or_else(|| FormatError::field(place, field, size as u64, "a bit for each block, within the pack"))
+            .ok_or_else(|| FormatError::field(place, field, size, "a bit for each block, within the pack"))
     };
     let used_sit = u64::from(layout.main_segments).div_ceil(super::sit::ENTRIES_PER_BLOCK as u64);
-    let sit = part(sit_start, sit, "sit_ver_bitmap_bytesize", used_sit)?;
-    let nat = part(nat_start, nat, "nat_ver_bitmap_bytesize", layout.nat_blocks)?;
+    let sit = part(sit_place, "sit_ver_bitmap_bytesize", used_sit)?;
+    let nat = part(nat_place, "nat_ver_bitmap_bytesize", layout.nat_blocks)?;
     Ok((sit, nat))
 }

@@ -121,6 +121,67 @@ pub fn entries(
     })
 }
 
+/// An entry to be put into a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewEntry<'a> {
+    /// The inode.
+    pub ino: Nid,
+    /// What that is.
+    pub kind: FileKind,
+    /// The name.
+    pub name: &'a [u8],
+}
+
+/// Slots that a name takes.
+pub const fn slots_of(name: &[u8]) -> usize {
+    name.len().div_ceil(SLOT_NAME)
+}
+
+/// The first of `count` free slots beside each other; `None` if there are none.
+pub fn room(bytes: &[u8], shape: Shape, count: usize) -> Option<usize> {
+    let mut free = 0;
+    let is_end = |slot: &usize| {
+        free = if is_used(bytes, *slot) { 0 } else { free + 1 };
+        free == count
+    };
+    (0..shape.slots).find(is_end).map(|slot| slot + 1 - count)
+}
+
+/// Puts an entry into free slots from `slot` on.
+///
+/// # Panics
+/// If they end behind the last slot.
+pub fn insert(bytes: &mut [u8], shape: Shape, slot: usize, new: NewEntry<'_>) {
+    assert!(slot + slots_of(new.name) <= shape.slots, "slot {slot} and those behind it");
+    set_target(bytes, shape, slot, new);
+    let start = shape.names + slot * SLOT_NAME;
+    let room = slots_of(new.name) * SLOT_NAME;
+    bytes[start..start + room].fill(0);
+    bytes[start..start + new.name.len()].copy_from_slice(new.name);
+    (slot..slot + slots_of(new.name)).for_each(|slot| bytes[slot / 8] |= 1 << (slot % 8));
+}
+
+/// Lets the entry in `slot` name another inode; its name stays.
+pub fn set_target(bytes: &mut [u8], shape: Shape, slot: usize, new: NewEntry<'_>) {
+    let raw = RawEntry {
+        hash_code: U32::new(name_hash(new.name)),
+        ino: U32::new(new.ino.0),
+        name_len: U16::new(new.name.len() as u16),
+        file_type: byte_of_kind(new.kind),
+    };
+    bytes[shape.entries + slot * ENTRY..][..ENTRY].copy_from_slice(raw.as_bytes());
+}
+
+/// Frees the slots of an entry.
+pub fn remove(bytes: &mut [u8], slots: std::ops::Range<usize>) {
+    slots.for_each(|slot| bytes[slot / 8] &= !(1 << (slot % 8)));
+}
+
+/// Whether no slot is in use.
+pub fn is_empty(bytes: &[u8], shape: Shape) -> bool {
+    (0..shape.slots).all(|slot| !is_used(bytes, slot))
+}
+
 /// Whether a slot is in use; the lowest bit of a byte comes first.
 pub fn is_used(bytes: &[u8], slot: usize) -> bool {
     bytes[slot / 8] & 1 << (slot % 8) != 0
@@ -147,11 +208,25 @@ fn entry(bytes: &[u8], shape: Shape, place: Place, slot: usize) -> Result<Entry<
     Ok(Entry { slot, slot_end, hash, ino, kind: kind_of_byte(raw.file_type), name })
 }
 
+/// Kinds by the byte of an entry, from 1.
+const KINDS: [FileKind; 7] = [
+    FileKind::Regular,
+    FileKind::Directory,
+    FileKind::CharacterDevice,
+    FileKind::BlockDevice,
+    FileKind::Fifo,
+    FileKind::Socket,
+    FileKind::Symlink,
+];
+
 /// The kind that an entry's byte means.
 pub fn kind_of_byte(byte: u8) -> Option<FileKind> {
-    use FileKind::{BlockDevice, CharacterDevice, Directory, Fifo, Regular, Socket, Symlink};
-    let kinds = [Regular, Directory, CharacterDevice, BlockDevice, Fifo, Socket, Symlink];
-    kinds.get(usize::from(byte).checked_sub(1)?).copied()
+    KINDS.get(usize::from(byte).checked_sub(1)?).copied()
+}
+
+/// The byte of an entry that means `kind`.
+pub fn byte_of_kind(kind: FileKind) -> u8 {
+    1 + KINDS.iter().position(|known| *known == kind).expect("all kinds have a byte") as u8
 }
 
 /// Buckets of level `level` of a directory that begins with level `start`.

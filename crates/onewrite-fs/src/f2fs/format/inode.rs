@@ -123,6 +123,44 @@ const _: () = {
     assert!(ADDRESSES + offset_of!(RawExtra, i_inode_checksum) == CHECKSUM.start);
 };
 
+/// How an inode shares out the words of its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    extra_words: usize,
+    xattr_words: usize,
+}
+
+impl Shape {
+    /// Blocks of content that the inode itself can name.
+    pub const fn address_count(self) -> usize {
+        ADDRESS_WORDS - self.extra_words - self.xattr_words
+    }
+
+    /// Byte of the address of block `slot`.
+    ///
+    /// # Panics
+    /// If `slot` is not below [`Shape::address_count`].
+    pub fn address_at(self, slot: usize) -> usize {
+        assert!(slot < self.address_count(), "address {slot} of an inode");
+        ADDRESSES + (self.extra_words + slot) * 4
+    }
+
+    /// Bytes of content or names in the inode.
+    pub const fn inline_range(self) -> std::ops::Range<usize> {
+        ADDRESSES + (self.extra_words + 1) * 4..NUMBERS - self.xattr_words * 4
+    }
+
+    /// Bytes of extended attributes in the inode.
+    pub const fn xattr_range(self) -> std::ops::Range<usize> {
+        NUMBERS - self.xattr_words * 4..NUMBERS
+    }
+
+    /// Bytes of addresses, names or content, and extended attributes: all that follows the extra attributes.
+    pub const fn content_range(self) -> std::ops::Range<usize> {
+        ADDRESSES + self.extra_words * 4..NUMBERS
+    }
+}
+
 /// A decoded inode; it keeps its block for addresses and inline content.
 #[derive(Clone, Debug)]
 pub struct Inode {
@@ -135,8 +173,7 @@ pub struct Inode {
     /// Creation, if it keeps one.
     pub created: Timestamp,
     block: Vec<u8>,
-    extra_words: usize,
-    xattr_words: usize,
+    shape: Shape,
 }
 
 impl Inode {
@@ -199,7 +236,8 @@ impl Inode {
             true => timestamp(extra.i_crtime, extra.i_crtime_nsec),
             false => Timestamp::default(),
         };
-        let inode = Inode { number, raw, kind, created, block: block.to_vec(), extra_words, xattr_words };
+        let inode =
+            Inode { number, raw, kind, created, block: block.to_vec(), shape: Shape { extra_words, xattr_words } };
         inode.check()?;
         Ok(inode)
     }
@@ -208,7 +246,7 @@ impl Inode {
         let place = Place::Inode(self.number);
         let raw = &self.raw;
         let size_max = match self.is_inline_data() {
-            true => self.inline_range().len() as u64,
+            true => self.shape.inline_range().len() as u64,
             false => blocks_max(self.address_count() as u64) * 4096,
         };
         if raw.i_size.get() > size_max {
@@ -247,7 +285,7 @@ impl Inode {
 
     /// Whether the inode has a checksum.
     pub fn has_checksum(&self, layout: &Layout) -> bool {
-        layout.features.contains(Features::INODE_CHECKSUM) && ADDRESSES + self.extra_words * 4 >= CHECKSUM.end
+        layout.features.contains(Features::INODE_CHECKSUM) && ADDRESSES + self.shape.extra_words * 4 >= CHECKSUM.end
     }
 
     /// Whether its content lies in the inode.
@@ -262,7 +300,12 @@ impl Inode {
 
     /// Blocks of content that the inode itself can name.
     pub fn address_count(&self) -> usize {
-        ADDRESS_WORDS - self.extra_words - self.xattr_words
+        self.shape.address_count()
+    }
+
+    /// How it shares out the words of its addresses.
+    pub fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// What the inode says about block `index` of its content.
@@ -270,8 +313,7 @@ impl Inode {
     /// # Panics
     /// If `index` is not below [`Inode::address_count`].
     pub fn address(&self, index: usize) -> DataAddress {
-        assert!(index < self.address_count(), "address {index} of inode {}", self.number);
-        DataAddress::from_disk(self.word(ADDRESSES + (self.extra_words + index) * 4))
+        DataAddress::from_disk(self.word(self.shape.address_at(index)))
     }
 
     /// Node number `slot` of the inode, 0 to 4.
@@ -287,19 +329,15 @@ impl Inode {
         u32::from_le_bytes(self.block[at..at + 4].try_into().expect("four bytes"))
     }
 
-    fn inline_range(&self) -> std::ops::Range<usize> {
-        ADDRESSES + (self.extra_words + 1) * 4..NUMBERS - self.xattr_words * 4
-    }
-
     /// Content or names in the inode, with the unused rest.
     pub fn inline_bytes(&self) -> &[u8] {
-        &self.block[self.inline_range()]
+        &self.block[self.shape.inline_range()]
     }
 
     /// Extended attributes in the inode; empty if there is no room for them.
     pub fn inline_xattr(&self) -> &[u8] {
         match self.raw.i_inline & inline::XATTR != 0 {
-            true => &self.block[NUMBERS - self.xattr_words * 4..NUMBERS],
+            true => &self.block[self.shape.xattr_range()],
             false => &[],
         }
     }
@@ -309,22 +347,12 @@ impl Inode {
         Nid(self.raw.i_xattr_nid.get())
     }
 
-    /// Time of the last read, of the last change of content, and of the last change.
-    pub fn times(&self) -> [Timestamp; 3] {
-        let raw = &self.raw;
-        [
-            timestamp(raw.i_atime, raw.i_atime_nsec),
-            timestamp(raw.i_mtime, raw.i_mtime_nsec),
-            timestamp(raw.i_ctime, raw.i_ctime_nsec),
-        ]
-    }
-
     /// The device that a device node names: the first words of the addresses, in Linux's old or new form.
     pub fn device(&self) -> DeviceNumber {
         if !matches!(self.kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
             return DeviceNumber::NONE;
         }
-        let at = ADDRESSES + self.extra_words * 4;
+        let at = self.shape.content_range().start;
         match (self.word(at), self.word(at + 4)) {
             (0, new) => DeviceNumber::new(new >> 8 & 0xfff, new & 0xff | new >> 12 & 0xf_ff00),
             (old, _) => DeviceNumber::new(old >> 8 & 0xff, old & 0xff),
@@ -355,6 +383,35 @@ fn kind_of_mode(mode: u16) -> Option<FileKind> {
     use FileKind::{BlockDevice, CharacterDevice, Directory, Fifo, Regular, Socket, Symlink};
     let kinds = [Fifo, CharacterDevice, Directory, BlockDevice, Regular, Symlink, Socket];
     kinds.into_iter().find(|kind| kind.type_bits() == u32::from(mode) & 0o170_000)
+}
+
+/// Time of the last read, of the last change of content, and of the last change.
+pub fn times(raw: &RawInode) -> [Timestamp; 3] {
+    [
+        timestamp(raw.i_atime, raw.i_atime_nsec),
+        timestamp(raw.i_mtime, raw.i_mtime_nsec),
+        timestamp(raw.i_ctime, raw.i_ctime_nsec),
+    ]
+}
+
+/// Sets the times that are given: of the last read, of the last change of content, and of the last change.
+pub fn put_times(
+    raw: &mut RawInode,
+    accessed: Option<Timestamp>,
+    modified: Option<Timestamp>,
+    changed: Option<Timestamp>,
+) {
+    let fields = [
+        (accessed, &mut raw.i_atime, &mut raw.i_atime_nsec),
+        (modified, &mut raw.i_mtime, &mut raw.i_mtime_nsec),
+        (changed, &mut raw.i_ctime, &mut raw.i_ctime_nsec),
+    ];
+    for (time, seconds, nanoseconds) in fields {
+        if let Some(time) = time {
+            seconds.set(time.seconds as u64);
+            nanoseconds.set(time.nanoseconds);
+        }
+    }
 }
 
 fn timestamp(seconds: U64, nanoseconds: U32) -> Timestamp {

@@ -19,6 +19,7 @@ pub mod hash;
 pub mod inode;
 pub mod layout;
 pub mod nat;
+pub mod new_inode;
 pub mod node;
 pub mod orphan;
 pub mod path;

@@ -40,6 +40,18 @@ pub struct NatEntry {
     pub address: DataAddress,
 }
 
+impl NatEntry {
+    /// The entry of a number that names no node.
+    pub const FREE: NatEntry = NatEntry { version: 0, ino: Nid::NONE, address: DataAddress::Hole };
+}
+
+impl From<NatEntry> for RawNatEntry {
+    fn from(entry: NatEntry) -> RawNatEntry {
+        let NatEntry { version, ino, address } = entry;
+        RawNatEntry { version, ino: U32::new(ino.0), block_addr: U32::new(address.to_disk()) }
+    }
+}
+
 impl From<&RawNatEntry> for NatEntry {
     fn from(raw: &RawNatEntry) -> NatEntry {
         let address = DataAddress::from_disk(raw.block_addr.get());
@@ -59,4 +71,13 @@ pub fn position(nid: Nid) -> (u64, usize) {
 pub fn entry(block: &[u8], index: usize) -> NatEntry {
     let (raw, _) = RawNatEntry::ref_from_prefix(&block[index * ENTRY_SIZE..]).expect("an entry fits");
     raw.into()
+}
+
+/// Puts entry `index` into a block.
+///
+/// # Panics
+/// If `index` is not below [`ENTRIES_PER_BLOCK`] or the block is short.
+pub fn put_entry(block: &mut [u8], index: usize, entry: NatEntry) {
+    assert!(index < ENTRIES_PER_BLOCK, "entry {index} of a block of the NAT");
+    block[index * ENTRY_SIZE..][..ENTRY_SIZE].copy_from_slice(RawNatEntry::from(entry).as_bytes());
 }

@@ -85,6 +85,23 @@ pub fn footer(block: &[u8]) -> Footer {
     }
 }
 
+/// Puts a footer into the block of a node.
+///
+/// # Panics
+/// If `block` has not 4096 bytes.
+pub fn put_footer(block: &mut [u8], footer: &Footer) {
+    let marks = [(footer.is_cold, COLD), (footer.is_fsynced, FSYNC), (footer.has_new_name, DENTRY)];
+    let marks = marks.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flag, (_, mark)| flag | mark);
+    let raw = RawFooter {
+        nid: U32::new(footer.nid.0),
+        ino: U32::new(footer.ino.0),
+        flag: U32::new(footer.offset << OFFSET_SHIFT | marks),
+        cp_ver: U64::new(footer.version),
+        next_blkaddr: U32::new(footer.next.0 as u32),
+    };
+    block[FOOTER_OFFSET..].copy_from_slice(raw.as_bytes());
+}
+
 /// Number `index` of a direct or indirect node.
 ///
 /// # Panics
@@ -92,4 +109,13 @@ pub fn footer(block: &[u8]) -> Footer {
 pub fn pointer(block: &[u8], index: usize) -> u32 {
     assert!(index < POINTERS, "number {index} of a node");
     u32::from_le_bytes(block[index * 4..index * 4 + 4].try_into().expect("four bytes"))
+}
+
+/// Sets number `index` of a direct or indirect node.
+///
+/// # Panics
+/// If `index` is not below [`POINTERS`].
+pub fn put_pointer(block: &mut [u8], index: usize, number: u32) {
+    assert!(index < POINTERS, "number {index} of a node");
+    block[index * 4..index * 4 + 4].copy_from_slice(&number.to_le_bytes());
 }

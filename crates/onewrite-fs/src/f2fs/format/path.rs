@@ -75,6 +75,34 @@ impl NodePath {
     }
 }
 
+/// Whether the node at position `offset` of a tree names content itself: the inode or a direct node.
+pub fn is_direct(offset: u32) -> bool {
+    let (offset, n) = (u64::from(offset), N);
+    let top = 3 + 2 * (n + 1);
+    match offset {
+        0..=2 => true,
+        _ if offset < top => !(offset - 3).is_multiple_of(n + 1),
+        _ => offset > top && !(offset - top - 1).is_multiple_of(n + 1),
+    }
+}
+
+/// The first block of content that the direct node at position `offset` names, in a file whose inode names `in_inode`
+/// blocks itself.
+///
+/// # Panics
+/// If no direct node has this position.
+pub fn first_block(offset: u32, in_inode: u64) -> u64 {
+    assert!(offset > 0 && is_direct(offset), "position {offset} is no direct node's");
+    let (offset, top) = (u64::from(offset), 3 + 2 * (N + 1));
+    // Direct nodes before this one: all nodes before it but the inode and the indirect ones.
+    let before = match offset {
+        1 | 2 => offset - 1,
+        _ if offset < top => offset - 1 - (offset - 3).div_ceil(N + 1),
+        _ => offset - 1 - 2 - 1 - (offset - top - 1).div_ceil(N + 1),
+    };
+    in_inode + before * N
+}
+
 /// Blocks of the largest file whose inode names `in_inode` blocks itself.
 pub const fn blocks_max(in_inode: u64) -> u64 {
     in_inode + 2 * N + 2 * N * N + N * N * N
@@ -100,6 +128,21 @@ mod tests {
         assert_eq!(offsets(923 + 2 * N + 3 * N * N + N), [(4, 2041), (1, 3061), (1, 3063)]);
         assert_eq!(NodePath::of(blocks_max(923), 923), None);
         assert!(NodePath::of(blocks_max(923) - 1, 923).is_some());
+    }
+
+    #[test]
+    fn the_last_node_of_each_path_is_direct_and_no_other_below_the_inode() {
+        for logical in [0, 923, 923 + N, 923 + 2 * N, 923 + 3 * N, 923 + 2 * N + N * N, 923 + 2 * N + 2 * N * N + N * N]
+        {
+            let path = NodePath::of(logical, 923).unwrap();
+            let found: Vec<bool> = path.steps().iter().map(|step| is_direct(step.offset)).collect();
+            let expected: Vec<bool> = (1..=found.len()).map(|depth| depth == found.len()).collect();
+            assert_eq!(found, expected, "{logical}");
+            if let Some(last) = path.steps().last() {
+                assert_eq!(first_block(last.offset, 923), logical - path.slot as u64, "{logical}");
+            }
+        }
+        assert!(is_direct(0));
     }
 
     #[test]

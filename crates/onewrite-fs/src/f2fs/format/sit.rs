@@ -32,6 +32,12 @@ const _: () = {
 };
 
 impl SitEntry {
+    /// The entry of a segment of log `log` with the blocks of `map` in use.
+    pub fn new(log: u16, map: [u8; MAP_SIZE], mtime: u64) -> SitEntry {
+        let count: u32 = map.iter().map(|byte| byte.count_ones()).sum();
+        SitEntry { vblocks: U16::new(log << 10 | count as u16), map, mtime: U64::new(mtime) }
+    }
+
     /// Blocks in use, as counted.
     pub fn valid_blocks(&self) -> u16 {
         self.vblocks.get() & 0x3ff
@@ -100,6 +106,14 @@ pub fn set_bit(map: &mut [u8], index: usize) {
     map[index / 8] |= 0x80 >> (index % 8);
 }
 
+/// Clears bit `index` of a bitmap; the highest bit of a byte comes first.
+///
+/// # Panics
+/// If the bitmap is too short.
+pub fn clear_bit(map: &mut [u8], index: usize) {
+    map[index / 8] &= !(0x80 >> (index % 8));
+}
+
 /// Block of one copy of the SIT that holds the entry of `segment`, and the entry's place in it.
 pub fn position(segment: SegmentNo) -> (u64, usize) {
     (u64::from(segment.0) / ENTRIES_PER_BLOCK as u64, segment.0 as usize % ENTRIES_PER_BLOCK)
@@ -112,6 +126,15 @@ pub fn position(segment: SegmentNo) -> (u64, usize) {
 pub fn entry(block: &[u8], index: usize) -> SitEntry {
     let (raw, _) = SitEntry::read_from_prefix(&block[index * ENTRY_SIZE..]).expect("an entry fits");
     raw
+}
+
+/// Puts entry `index` into a block.
+///
+/// # Panics
+/// If `index` is not below [`ENTRIES_PER_BLOCK`] or the block is short.
+pub fn put_entry(block: &mut [u8], index: usize, entry: &SitEntry) {
+    assert!(index < ENTRIES_PER_BLOCK, "entry {index} of a block of the SIT");
+    block[index * ENTRY_SIZE..][..ENTRY_SIZE].copy_from_slice(entry.as_bytes());
 }
 
 #[cfg(test)]

@@ -76,6 +76,49 @@ pub fn entry(entries: &[u8], index: usize) -> Summary {
     Summary { nid: Nid(raw.nid.get()), slot: raw.ofs_in_node.get() }
 }
 
+/// Puts entry `index` into a list of entries. `version` is that of the node's entry in the NAT.
+///
+/// # Panics
+/// If the list is too short.
+pub fn put_entry(entries: &mut [u8], index: usize, summary: Summary, version: u8) {
+    let raw = RawSummary { nid: U32::new(summary.nid.0), version, ofs_in_node: U16::new(summary.slot) };
+    entries[index * ENTRY_SIZE..][..ENTRY_SIZE].copy_from_slice(raw.as_bytes());
+}
+
+/// Puts the footer into a block of a segment's summary.
+pub fn put_kind(block: &mut [u8], kind: SummaryKind) {
+    block[FOOTER_OFFSET] = u8::from(kind == SummaryKind::Node);
+}
+
+/// A NAT journal of these entries.
+///
+/// # Panics
+/// If there are more than [`NAT_JOURNAL_MAX`].
+pub fn nat_journal_of(entries: &[(Nid, NatEntry)]) -> [u8; JOURNAL_SIZE] {
+    assert!(entries.len() <= NAT_JOURNAL_MAX, "{} entries of a NAT journal", entries.len());
+    journal_of(entries.iter().map(|(nid, entry)| (nid.0, RawNatEntry::from(*entry))))
+}
+
+/// A SIT journal of these entries.
+///
+/// # Panics
+/// If there are more than [`SIT_JOURNAL_MAX`].
+pub fn sit_journal_of(entries: &[(SegmentNo, SitEntry)]) -> [u8; JOURNAL_SIZE] {
+    assert!(entries.len() <= SIT_JOURNAL_MAX, "{} entries of a SIT journal", entries.len());
+    journal_of(entries.iter().map(|(segment, entry)| (segment.0, *entry)))
+}
+
+fn journal_of<T: IntoBytes + Immutable>(records: impl ExactSizeIterator<Item = (u32, T)>) -> [u8; JOURNAL_SIZE] {
+    let mut journal = [0; JOURNAL_SIZE];
+    journal[..2].copy_from_slice(&(records.len() as u16).to_le_bytes());
+    let size = 4 + size_of::<T>();
+    for (place, (number, entry)) in journal[2..].chunks_exact_mut(size).zip(records) {
+        place[..4].copy_from_slice(&number.to_le_bytes());
+        place[4..].copy_from_slice(entry.as_bytes());
+    }
+    journal
+}
+
 /// The kind that the footer of a block says; `None` for an unknown kind.
 pub fn kind(block: &[u8]) -> Option<SummaryKind> {
     match block[FOOTER_OFFSET] {

@@ -74,6 +74,30 @@ pub fn attributes(bytes: &[u8], place: Place) -> Result<Vec<Attribute<'_>>, Form
     Ok(found)
 }
 
+/// The number of the prefix of a full name, and the rest of it; `None` for a name that F2FS cannot keep.
+pub fn split_name(name: &[u8]) -> Option<(u8, &[u8])> {
+    PREFIXES.iter().find_map(|(number, prefix)| {
+        let rest = name.strip_prefix(prefix.as_bytes())?;
+        (prefix.ends_with('.') != rest.is_empty()).then_some((*number, rest))
+    })
+}
+
+/// A list of these attributes, with its head and the zeros that end it.
+pub fn list_of<'a>(attributes: impl Iterator<Item = Attribute<'a>>) -> Vec<u8> {
+    let mut list = vec![0; HEAD_SIZE];
+    list[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    list[4..8].copy_from_slice(&1_u32.to_le_bytes());
+    for attribute in attributes {
+        list.extend([attribute.prefix, attribute.name.len() as u8]);
+        list.extend((attribute.value.len() as u16).to_le_bytes());
+        list.extend(attribute.name);
+        list.extend(attribute.value);
+        list.resize(list.len().next_multiple_of(4), 0);
+    }
+    list.extend([0; ENTRY]);
+    list
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

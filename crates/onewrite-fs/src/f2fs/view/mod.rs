@@ -15,7 +15,7 @@
 mod attributes;
 mod directories;
 mod files;
-mod stat;
+pub(super) mod stat;
 mod synced;
 
 use std::cell::RefCell;
@@ -74,7 +74,8 @@ impl FileView for F2fsView {
     }
 
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
-        Ok(stat::of(&self.inode(ino).await?))
+        let inode = self.inode(ino).await?;
+        Ok(stat::of(inode.number, inode.kind, &inode.raw, inode.created, inode.device()))
     }
 
     async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {

@@ -1,18 +1,24 @@
 //! Attributes of an inode.
 
-use crate::api::Attributes;
-use crate::f2fs::format::Inode;
+use crate::api::{Attributes, DeviceNumber, FileKind, Timestamp};
+use crate::f2fs::format::Nid;
+use crate::f2fs::format::inode::{RawInode, times};
 
 /// Sectors of 512 bytes of a block.
 const BLOCK_SECTORS: u64 = 8;
 
 /// Attributes of an inode, as Linux shows them: the inode's own block does not count.
-pub(super) fn of(inode: &Inode) -> Attributes {
-    let raw = &inode.raw;
-    let [accessed, modified, changed] = inode.times();
+pub(in crate::f2fs) fn of(
+    number: Nid,
+    kind: FileKind,
+    raw: &RawInode,
+    created: Timestamp,
+    device: DeviceNumber,
+) -> Attributes {
+    let [accessed, modified, changed] = times(raw);
     Attributes {
-        ino: inode.number.into(),
-        kind: inode.kind,
+        ino: number.into(),
+        kind,
         permissions: raw.i_mode.get() & 0o7777,
         links: raw.i_links.get(),
         uid: raw.i_uid.get(),
@@ -22,8 +28,8 @@ pub(super) fn of(inode: &Inode) -> Attributes {
         accessed,
         modified,
         changed,
-        created: inode.created,
-        device: inode.device(),
+        created,
+        device,
         generation: raw.i_generation.get(),
     }
 }

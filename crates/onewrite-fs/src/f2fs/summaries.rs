@@ -10,13 +10,13 @@ use crate::f2fs::format::summary::{self, ENTRIES, ENTRY_SIZE};
 use crate::f2fs::tables::Tables;
 
 /// Blocks of summaries that the checkpoint holds, by segment, and how many of the pack they take.
-pub(super) struct Summaries {
+pub(in crate::f2fs) struct Summaries {
     by_segment: BTreeMap<SegmentNo, Vec<u8>>,
     blocks: u32,
 }
 
 impl Summaries {
-    pub(super) async fn read(tables: &Tables) -> FsResult<Summaries> {
+    pub(in crate::f2fs) async fn read(tables: &Tables) -> FsResult<Summaries> {
         let mut blocks = BTreeMap::new();
         let checkpoint = &tables.checkpoint;
         let start = tables.summaries_start();
@@ -42,12 +42,12 @@ impl Summaries {
     }
 
     /// The summary of a segment, as a block; `None` if it lies in the SSA.
-    pub(super) fn of(&self, segment: SegmentNo) -> Option<&[u8]> {
+    pub(in crate::f2fs) fn of(&self, segment: SegmentNo) -> Option<&[u8]> {
         self.by_segment.get(&segment).map(Vec::as_slice)
     }
 
     /// Blocks of the pack that they take.
-    pub(super) fn blocks(&self) -> u32 {
+    pub(in crate::f2fs) fn blocks(&self) -> u32 {
         self.blocks
     }
 }

@@ -1,0 +1,154 @@
+//! Backing: how the page layer finds the blocks of F2FS files, and where it writes their pages.
+//!
+//! A page is written to the next block of its log. Its old block is given back when the write has ended well; if it
+//! failed, the old block is named again, and the next attempt goes elsewhere.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::file::File;
+use super::map::{Named, Slot};
+use super::volume::Volume;
+use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
+use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::format::summary::Summary;
+use crate::f2fs::format::{DataAddress, FormatError, Nid, Place};
+use crate::f2fs::space::Owner;
+use crate::pages::{Backing, Lookup, Outcome, Run, Target};
+
+/// The slots that name a run of dirty pages.
+pub(in crate::f2fs) struct Found {
+    slot: Slot,
+    first: u64,
+    kind: LogKind,
+    version: u8,
+    /// What the slots said before.
+    before: RefCell<Vec<DataAddress>>,
+}
+
+impl Volume {
+    /// The log of a file's content.
+    pub(super) fn log_of_content(file: &File) -> LogKind {
+        if file.is_directory() { LogKind::HotData } else { LogKind::WarmData }
+    }
+
+    /// # Errors
+    /// [`FsError::Damaged`] if an address of a file lies outside the main area.
+    fn check_address(&self, file: &File, logical: u64, address: DataAddress) -> FsResult<()> {
+        let place = Place::FileBlock { inode: file.number(), logical };
+        match address {
+            DataAddress::Block(block) if !self.layout.main.contains(block) => {
+                Err(FormatError::field(place, "address", block.0, "outside the main area").into())
+            }
+            DataAddress::Compressed => Err(FsError::Unsupported(format!("{place} is compressed; read it with Linux"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Slots from `slot` on that say as much as it does: consecutive blocks, or nothing. At most `most`.
+    fn alike(&self, slot: &Slot, most: u64) -> u64 {
+        let first = self.address(slot);
+        let goes_on = |count: &u64| match (first, self.address(&slot.behind(*count))) {
+            (DataAddress::Block(start), DataAddress::Block(block)) => block == start + *count,
+            (DataAddress::Hole | DataAddress::Reserved, DataAddress::Hole | DataAddress::Reserved) => true,
+            _ => false,
+        };
+        1 + (1..slot.left.min(most)).take_while(goes_on).count() as u64
+    }
+}
+
+impl Backing for Volume {
+    type File = File;
+    type Found = Found;
+
+    fn file(&self, number: u64) -> Option<Rc<File>> {
+        self.file_in_memory(Nid(u32::try_from(number).ok()?))
+    }
+
+    fn allows_direct(&self) -> bool {
+        true
+    }
+
+    async fn lookup(&self, file: &File, index: u64) -> FsResult<Lookup> {
+        let slot = match self.find(file, index).await? {
+            Named::Nothing { count } => return Ok(Lookup::Nothing { count }),
+            Named::By(slot) => slot,
+        };
+        let address = self.address(&slot);
+        self.check_address(file, index, address)?;
+        let count = self.alike(&slot, u64::MAX);
+        Ok(match address {
+            DataAddress::Block(block) => Lookup::At { block, count: count.min(self.layout.main.end() - block) },
+            _ => Lookup::Nothing { count },
+        })
+    }
+
+    async fn target(&self, file: &File, pages: Range<u64>) -> FsResult<Target<Found>> {
+        loop {
+            self.check_writable()?;
+            if self.is_gate_closed.get() {
+                self.pages.progress().until(|| !self.is_gate_closed.get()).await;
+                continue;
+            }
+            let Named::By(slot) = self.find(file, pages.start).await? else { return Ok(Target::Nowhere) };
+            if self.is_gate_closed.get() {
+                continue;
+            }
+            // A hole: a truncation is dropping the page.
+            if self.address(&slot) == DataAddress::Hole {
+                return Ok(Target::Nowhere);
+            }
+            let kind = Volume::log_of_content(file);
+            let most = slot.left.min(pages.end - pages.start);
+            let room = self.space.borrow().run_of(kind, most);
+            if room == 0 {
+                // The next checkpoint makes room; the page stays dirty until then.
+                self.want_checkpoint();
+                return Ok(Target::Nowhere);
+            }
+            let is_hole = |count: &u64| self.address(&slot.behind(*count)) == DataAddress::Hole;
+            let count = (1..room).find(is_hole).unwrap_or(room);
+            let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
+            let found = Found { slot, first: pages.start, kind, version, before: RefCell::default() };
+            return Ok(Target::Room { count, found });
+        }
+    }
+
+    fn assign(&self, file: &File, run: Range<u64>, found: &Found) -> BlockNo {
+        let mut first = None;
+        for index in run {
+            let slot = found.slot.behind(index - found.first);
+            let summary = Summary { nid: slot.node, slot: slot.index as u16 };
+            let owner = Owner { summary, version: found.version };
+            let block = self.space.borrow_mut().take(found.kind, owner).expect("the target counted the room");
+            found.before.borrow_mut().push(self.address(&slot));
+            self.set_address(file, &slot, DataAddress::Block(block));
+            first.get_or_insert(block);
+        }
+        self.under_way.set(self.under_way.get() + 1);
+        first.expect("a run has pages")
+    }
+
+    fn finished(&self, file: &File, run: &Run<Found>, outcome: Outcome) {
+        self.under_way.set(self.under_way.get() - 1);
+        self.is_unflushed.set(true);
+        for (count, before) in run.found.before.borrow().iter().enumerate() {
+            let block = run.block + count as u64;
+            let slot = run.found.slot.behind(run.pages.start + count as u64 - run.found.first);
+            let is_named = self.pages.holds(super::volume::node_key(slot.node))
+                && !file.is_deleted()
+                && self.address(&slot) == DataAddress::Block(block);
+            let mut given_back = *before;
+            if outcome == Outcome::Failed && is_named {
+                self.set_address(file, &slot, *before);
+                given_back = DataAddress::Block(block);
+            }
+            if let DataAddress::Block(block) = given_back {
+                self.space.borrow_mut().give_back(block);
+            }
+        }
+        self.pages.progress().notify_all();
+    }
+}

@@ -1,0 +1,22 @@
+//! Checks of the state in memory.
+
+use super::volume::Volume;
+
+impl Volume {
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.space.borrow().check()?;
+        self.pages.check(self)?;
+        let numbers = self.numbers.borrow();
+        for (owner, nid) in self.dirty_nodes.borrow().iter() {
+            if !self.pages.holds(super::volume::node_key(*nid)) {
+                return Err(format!("node {nid} of inode {owner} changed and left memory"));
+            }
+            if numbers.known(*nid).is_none() {
+                return Err(format!("node {nid} of inode {owner} changed and has no entry in memory"));
+            }
+        }
+        Ok(())
+    }
+}

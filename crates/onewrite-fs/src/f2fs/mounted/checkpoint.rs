@@ -1,0 +1,160 @@
+//! Checkpoint: makes everything that changed durable at once.
+//!
+//! ```text
+//!   operations stop ─► directories and links written ─► inodes saved ─► gate closed ─► content under way arrives
+//!     ─► nodes, NAT, SIT, SSA, pack without its end ─► FLUSH ─► end of the pack, FUA ─► gate open
+//! ```
+//!
+//! NAT and SIT are written to the copies of their blocks that are not valid; the bitmaps in the pack make them so. The
+//! pack is the one that the last checkpoint did not use.
+
+use onewrite_block::{Cause, Page, Request};
+
+use super::node_batch::NodeBatch;
+use super::nodes::NodesFor;
+use super::pack::Reason;
+use super::volume::Volume;
+use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
+use crate::transfer::{Durability, send_run, wait_all};
+
+/// Rounds of writing names after which a checkpoint gives up: only writeback changes anything meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// Opens the gate when dropped, and lets those go on who wait for it.
+struct ClosedGate<'a>(&'a Volume);
+
+impl<'a> ClosedGate<'a> {
+    fn close(volume: &'a Volume) -> ClosedGate<'a> {
+        volume.is_gate_closed.set(true);
+        ClosedGate(volume)
+    }
+}
+
+impl Drop for ClosedGate<'_> {
+    fn drop(&mut self) {
+        self.0.is_gate_closed.set(false);
+        self.0.pages.progress().notify_all();
+    }
+}
+
+impl Volume {
+    /// Makes all that changed before the call durable. The caller holds no `changes`.
+    ///
+    /// # Errors
+    /// Device errors, after which nothing changes any more; the file system failed before.
+    pub(super) async fn checkpoint(&self) -> FsResult<()> {
+        self.checkpoint_for(Reason::Running).await
+    }
+
+    /// As [`Volume::checkpoint`]; for an unmount, the pack says so.
+    pub(super) async fn checkpoint_for(&self, reason: Reason) -> FsResult<()> {
+        let wanted = self.version();
+        let _alone = self.changes.write().await;
+        self.check_failure()?;
+        let is_made = self.version() != wanted && reason == Reason::Running;
+        if is_made || !self.has_changes() && reason == Reason::Running {
+            return self.wait_for_rounds().await;
+        }
+        let outcome = self.make_checkpoint(reason).await;
+        outcome.inspect_err(|error| self.fail(error))
+    }
+
+    /// Whether anything differs from the last checkpoint.
+    fn has_changes(&self) -> bool {
+        !self.dirty_nodes.borrow().is_empty()
+            || self.files.unsaved_count() > 0
+            || self.numbers.borrow().changed_count() > 0
+            || self.has_new_orphans.get()
+            || self.space.borrow().has_changes()
+    }
+
+    async fn make_checkpoint(&self, reason: Reason) -> FsResult<()> {
+        self.wait_for_rounds().await?;
+        self.bring_in_names().await?;
+        let gate = ClosedGate::close(self);
+        self.pages.progress().until(|| self.under_way.get() == 0).await;
+        let mut batch = NodeBatch::default();
+        for (owner, nid) in self.all_dirty_nodes() {
+            self.place_nodes(&mut batch, owner, &[nid], NodesFor::Checkpoint)?;
+        }
+        self.write_nodes(batch, Durability::Volatile, Cause::Checkpoint).await?;
+        let (numbers, segments) = (self.plan_nat().await?, self.plan_sit().await?);
+        let mut blocks: Vec<(BlockNo, Page)> = self.space.borrow().full_summaries().collect();
+        blocks.extend(numbers.blocks.iter().cloned());
+        blocks.extend(segments.blocks.iter().cloned());
+        let pack = self.plan_pack(&numbers, &segments, reason);
+        let (end, rest) = pack.blocks.split_last().expect("a pack has a head and an end");
+        blocks.extend(rest.iter().cloned());
+        self.write_blocks(&blocks).await?;
+        self.is_unflushed.set(false);
+        self.flush().await?;
+        self.write_end(end).await?;
+        let bytes = (blocks.len() as u64 + 1) * 4096;
+        self.count(|counters| {
+            counters.checkpoints += 1;
+            counters.checkpoint_bytes += bytes;
+        });
+        for (block, page) in blocks {
+            self.keep_meta_block(block, page);
+        }
+        *self.checkpoint.borrow_mut() = pack.checkpoint;
+        self.numbers.borrow_mut().note_checkpoint(numbers.journal, self.layout.nat_blocks);
+        *self.sit_journal.borrow_mut() = segments.journal;
+        self.names_gone.borrow_mut().clear();
+        self.has_new_orphans.set(false);
+        let freed = self.space.borrow_mut().note_checkpoint();
+        self.space.borrow_mut().look_again();
+        drop(gate);
+        self.trim(&freed).await;
+        Ok(())
+    }
+
+    /// Writes changed directories and links, and puts the fields of changed inodes into their nodes, until none is
+    /// left. Does not wait between the last look and its return.
+    async fn bring_in_names(&self) -> FsResult<()> {
+        for _ in 0..ATTEMPTS {
+            for file in self.files.with_dirty_names() {
+                self.pages.sync(self, &file).await?;
+            }
+            while let Some(file) = self.files.first_unsaved() {
+                self.save_inode(&file).await?;
+            }
+            if self.files.with_dirty_names().is_empty() && self.files.unsaved_count() == 0 {
+                return Ok(());
+            }
+        }
+        Err(FsError::NoSpace { what: "blocks for directories", needed: 1, free: 0 })
+    }
+
+    /// Writes single blocks, neighbours together, and waits.
+    async fn write_blocks(&self, blocks: &[(BlockNo, Page)]) -> FsResult<()> {
+        let mut sorted: Vec<&(BlockNo, Page)> = blocks.iter().collect();
+        sorted.sort_by_key(|(block, _)| *block);
+        let mut under_way = Vec::new();
+        for run in sorted.chunk_by(|one, next| one.0 + 1 == next.0) {
+            let pages = run.iter().map(|(_, page)| page.clone());
+            under_way
+                .extend(send_run(&self.port, run[0].0.page(), pages, Durability::Volatile, Cause::Checkpoint).await);
+        }
+        Ok(wait_all(under_way).await?)
+    }
+
+    /// Writes the end of a pack, durably.
+    async fn write_end(&self, (block, page): &(BlockNo, Page)) -> FsResult<()> {
+        let pages = vec![page.clone()];
+        if self.port.geometry().fua {
+            self.port.request(Request::write_fua(block.page(), pages, Cause::Checkpoint)).await?;
+            return Ok(());
+        }
+        self.port.request(Request::write(block.page(), pages, Cause::Checkpoint)).await?;
+        self.flush().await
+    }
+
+    /// Tells the device which blocks hold nothing any more. A device that refuses loses nothing.
+    async fn trim(&self, freed: &[crate::block::BlockRange]) {
+        for run in freed {
+            let _ = self.port.request(Request::trim(run.start.page(), run.count, Cause::Checkpoint)).await;
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Conversion: content and names that lie in the inode move out of it before they change.
+
+use std::rc::Rc;
+
+use onewrite_block::Page;
+
+use super::file::File;
+use super::volume::Volume;
+use crate::api::{FileKind, FsResult};
+use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, NewEntry, Shape};
+use crate::f2fs::format::inode::inline;
+use crate::pages::{PAGE_BYTES, PagedFile, page_key};
+
+impl Volume {
+    /// Moves content out of the inode into the first page. The caller holds the file's lock alone, and `changes`.
+    pub(super) async fn move_out_content(&self, file: &Rc<File>) -> FsResult<()> {
+        if !file.is_inline_data() {
+            return Ok(());
+        }
+        let content = self.inline_bytes(file).await?;
+        let size = (file.size() as usize).min(content.len());
+        self.empty_inline(file, inline::DATA | inline::DATA_EXIST).await?;
+        if size > 0 {
+            self.put_first_page(file, Page::from_slice(&content[..size])).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves names out of the inode into the directory's first block. The caller holds the directory's lock alone, and
+    /// `changes`.
+    pub(super) async fn move_out_names(&self, directory: &Rc<File>) -> FsResult<()> {
+        if !directory.has_inline(inline::DENTRY) {
+            return Ok(());
+        }
+        let names = self.names_from(directory, 0).await?;
+        let found = |slot: usize| dentry::slots_of(&names[slot].name);
+        let ends: Vec<usize> = names.iter().map(|name| name.next as usize).collect();
+        self.empty_inline(directory, inline::DENTRY).await?;
+        directory.change_raw(|raw| {
+            raw.i_size.set(PAGE_BYTES);
+            raw.i_current_depth.set(1);
+        });
+        if directory.raw().i_dir_level != 0 {
+            for name in &names {
+                let new =
+                    NewEntry { ino: crate::f2fs::format::Nid::from_ino(name.ino), kind: name.kind, name: &name.name };
+                self.add_moved_out(directory, new).await?;
+            }
+            return Ok(());
+        }
+        // The names keep their slots, so that a listing goes on behind the one it saw last.
+        let mut bytes = [0; PAGE_BYTES as usize];
+        for (index, name) in names.iter().enumerate() {
+            let slot = ends[index] - found(index);
+            debug_assert!(ends[index] <= BLOCK_SLOTS, "an inode has fewer slots than a block");
+            let new = NewEntry { ino: crate::f2fs::format::Nid::from_ino(name.ino), kind: name.kind, name: &name.name };
+            dentry::insert(&mut bytes, Shape::BLOCK, slot, new);
+        }
+        self.put_first_page(directory, Page::new(bytes)).await
+    }
+
+    /// Content or names in the inode, with the unused rest.
+    pub(super) async fn inline_bytes(&self, file: &File) -> FsResult<Vec<u8>> {
+        self.load_node(file.number(), file.number(), 0).await?;
+        let range = file.shape().inline_range();
+        self.read_node(file.number(), |bytes| FsResult::Ok(bytes[range].to_vec()))
+    }
+
+    /// Clears marks of inline content, and its room: the inode names blocks from now on, none so far.
+    async fn empty_inline(&self, file: &File, marks: u8) -> FsResult<()> {
+        self.load_node(file.number(), file.number(), 0).await?;
+        let (room, xattrs) = (file.shape().content_range(), file.shape().xattr_range());
+        self.change_node(file.number(), file.number(), |bytes| bytes[room.start..xattrs.start].fill(0));
+        file.change_raw(|raw| raw.i_inline &= !marks);
+        self.note_unsaved(file);
+        // Mark and content are parts of one node: whoever writes it has both.
+        self.save_loaded(file);
+        Ok(())
+    }
+
+    async fn put_first_page(&self, file: &Rc<File>, page: Page) -> FsResult<()> {
+        let (_, outcome) = self.reserve_pages(file, 0..1).await;
+        outcome?;
+        self.pages.make_room(self).await?;
+        self.pages.insert(page_key(&**file, 0), page);
+        self.pages.change_dirty(&**file, 0, 0..PAGE_BYTES as usize, |_| ());
+        if file.kind() != FileKind::Regular {
+            self.files.note_names(file);
+        }
+        Ok(())
+    }
+}

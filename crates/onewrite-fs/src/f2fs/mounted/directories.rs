@@ -1,0 +1,267 @@
+//! Directories: names in blocks, found by their hash on one of the levels.
+//!
+//! A cursor is 214 times the block plus the slot behind the last returned name, as in the view.
+
+use std::rc::Rc;
+
+use onewrite_block::Page;
+
+use super::file::File;
+use super::volume::Volume;
+use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
+use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, Entry, NAME_MAX, NewEntry, Shape};
+use crate::f2fs::format::hash::name_hash;
+use crate::f2fs::format::inode::{DEPTH_MAX, inline};
+use crate::f2fs::format::{FormatError, Nid, Place};
+use crate::pages::{PAGE_BYTES, PagedFile, page_key};
+
+const SLOTS: u64 = BLOCK_SLOTS as u64;
+
+/// A name that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FoundName {
+    pub(super) nid: Nid,
+    pub(super) kind: FileKind,
+    /// Its block.
+    logical: u64,
+    slot: usize,
+    slot_end: usize,
+}
+
+impl FoundName {
+    pub(super) fn ino(&self) -> Ino {
+        self.nid.into()
+    }
+}
+
+pub(super) fn display(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// # Errors
+/// If no directory can hold the name.
+pub(super) fn check_name(name: &[u8]) -> FsResult<()> {
+    match name {
+        _ if name.len() > NAME_MAX => Err(FsError::NameTooLong(name.len())),
+        b"" => Err(FsError::Invalid("an empty name".into())),
+        b"." | b".." => Err(FsError::Exists(display(name))),
+        _ if name.iter().any(|byte| matches!(byte, 0 | b'/')) => {
+            Err(FsError::Invalid(format!("the name {:?} with a slash or zero byte", display(name))))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Volume {
+    pub(super) async fn directory(&self, ino: Ino) -> FsResult<Rc<File>> {
+        let directory = self.file(ino).await?;
+        directory.expect_directory()?;
+        Ok(directory)
+    }
+
+    /// A block of a directory; `None` for a hole. It stays in memory at least until the next wait.
+    async fn names_block(&self, directory: &Rc<File>, logical: u64) -> FsResult<Option<Page>> {
+        if !self.pages.holds(page_key(&**directory, logical)) && !self.is_named(directory, logical).await? {
+            return Ok(None);
+        }
+        Ok(Some(self.pages.file_page(self, directory, logical, logical + 1).await?))
+    }
+
+    /// Finds a name. The caller holds the directory's lock.
+    pub(super) async fn find_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<Option<FoundName>> {
+        if name.len() > NAME_MAX {
+            return Err(FsError::NameTooLong(name.len()));
+        }
+        let place = Place::Inode(directory.number());
+        if directory.has_inline(inline::DENTRY) {
+            let bytes = self.inline_bytes(directory).await?;
+            return Ok(found_in(&bytes, Shape::inline(bytes.len()), place, 0, name));
+        }
+        let (hash, blocks) = (name_hash(name), directory.size().div_ceil(PAGE_BYTES));
+        let (depth, start) = (directory.raw().i_current_depth.get().min(DEPTH_MAX), directory.raw().i_dir_level);
+        for level in 0..depth {
+            let bucket = dentry::bucket(level, start, hash);
+            if bucket.start >= blocks {
+                break;
+            }
+            for logical in bucket {
+                let Some(page) = self.names_block(directory, logical).await? else { continue };
+                if let Some(found) = found_in(&page.bytes()[..], Shape::BLOCK, place, logical, name) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn expect_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<FoundName> {
+        self.find_name(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
+    }
+
+    pub(super) async fn expect_absent(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
+        match self.find_name(directory, name).await? {
+            Some(_) => Err(FsError::Exists(display(name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Some names from `cursor` on; none at the end. The caller holds the directory's lock.
+    pub(super) async fn names_from(&self, directory: &Rc<File>, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        let place = Place::Inode(directory.number());
+        if directory.has_inline(inline::DENTRY) {
+            let bytes = self.inline_bytes(directory).await?;
+            return listed(dentry::entries(&bytes, Shape::inline(bytes.len()), place, cursor.min(SLOTS) as usize), 0);
+        }
+        let blocks = directory.size().div_ceil(PAGE_BYTES);
+        let (mut logical, mut from) = (cursor / SLOTS, (cursor % SLOTS) as usize);
+        while logical < blocks {
+            if let Some(page) = self.names_block(directory, logical).await? {
+                let level = directory.raw().i_dir_level;
+                let bytes = page.bytes();
+                let entries = dentry::entries(&bytes[..], Shape::BLOCK, place, from);
+                let names = listed(entries.map(|entry| in_its_bucket(entry?, place, level, logical)), logical * SLOTS)?;
+                if !names.is_empty() {
+                    return Ok(names);
+                }
+            }
+            (logical, from) = (logical + self.hole_from(directory, logical).await?.max(1), 0);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Blocks from `logical` on that no node names.
+    async fn hole_from(&self, directory: &Rc<File>, logical: u64) -> FsResult<u64> {
+        Ok(match self.find(directory, logical).await? {
+            super::map::Named::Nothing { count } => count,
+            super::map::Named::By(_) => 0,
+        })
+    }
+
+    pub(super) async fn is_empty_directory(&self, directory: &Rc<File>) -> FsResult<bool> {
+        let mut cursor = 0;
+        loop {
+            let names = self.names_from(directory, cursor).await?;
+            let Some(last) = names.last() else { return Ok(true) };
+            if names.iter().any(|entry| entry.name != b"." && entry.name != b"..") {
+                return Ok(false);
+            }
+            cursor = last.next;
+        }
+    }
+
+    /// Adds a name that is not there. The caller holds the directory's lock alone, and `changes`.
+    pub(super) async fn add_name(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
+        self.move_out_names(directory).await?;
+        self.add_moved_out(directory, new).await
+    }
+
+    /// As [`Volume::add_name`], to a directory whose names lie in blocks.
+    pub(super) async fn add_moved_out(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
+        let (hash, slots) = (name_hash(new.name), dentry::slots_of(new.name));
+        let start = directory.raw().i_dir_level;
+        for level in 0..DEPTH_MAX {
+            if level >= directory.raw().i_current_depth.get() {
+                directory.change_raw(|raw| raw.i_current_depth.set(level + 1));
+                self.note_unsaved(directory);
+            }
+            for logical in dentry::bucket(level, start, hash) {
+                let Some(page) = self.names_block(directory, logical).await? else {
+                    self.make_names_block(directory, logical).await?;
+                    self.change_names(directory, logical, |bytes| dentry::insert(bytes, Shape::BLOCK, 0, new));
+                    return Ok(());
+                };
+                let room = dentry::room(&page.bytes()[..], Shape::BLOCK, slots);
+                drop(page);
+                if let Some(slot) = room {
+                    self.change_names(directory, logical, |bytes| dentry::insert(bytes, Shape::BLOCK, slot, new));
+                    return Ok(());
+                }
+            }
+        }
+        Err(FsError::NoSpace { what: "levels of a directory", needed: 1, free: 0 })
+    }
+
+    /// Makes an empty block of names, in memory at least until the next wait.
+    async fn make_names_block(&self, directory: &Rc<File>, logical: u64) -> FsResult<()> {
+        self.pages.make_room(self).await?;
+        let (_, outcome) = self.reserve_pages(directory, logical..logical + 1).await;
+        outcome?;
+        self.pages.insert(page_key(&**directory, logical), Page::ZEROS);
+        let end = (logical + 1) * PAGE_BYTES;
+        if end > directory.size() {
+            directory.change_raw(|raw| raw.i_size.set(end));
+            self.note_unsaved(directory);
+        }
+        Ok(())
+    }
+
+    /// Changes a block of names that is in memory.
+    fn change_names(&self, directory: &Rc<File>, logical: u64, change: impl FnOnce(&mut [u8])) {
+        self.pages.change_dirty(&**directory, logical, 0..PAGE_BYTES as usize, change);
+        self.files.note_names(directory);
+    }
+
+    /// Removes a name. The caller holds the directory's lock alone, and `changes`.
+    pub(super) async fn remove_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
+        self.move_out_names(directory).await?;
+        let found = self.expect_name(directory, name).await?;
+        let page = self.expect_block(directory, found.logical).await?;
+        drop(page);
+        let mut is_empty = false;
+        self.change_names(directory, found.logical, |bytes| {
+            dentry::remove(bytes, found.slot..found.slot_end);
+            is_empty = dentry::is_empty(bytes, Shape::BLOCK);
+        });
+        self.names_gone.borrow_mut().insert((directory.number(), name_hash(name)));
+        match is_empty {
+            true => self.free_pages(directory, found.logical..found.logical + 1).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Lets a name refer to another inode. The caller holds the directory's lock alone, and `changes`.
+    pub(super) async fn retarget_name(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
+        self.move_out_names(directory).await?;
+        let found = self.expect_name(directory, new.name).await?;
+        drop(self.expect_block(directory, found.logical).await?);
+        self.change_names(directory, found.logical, |bytes| dentry::set_target(bytes, Shape::BLOCK, found.slot, new));
+        self.names_gone.borrow_mut().insert((directory.number(), name_hash(new.name)));
+        Ok(())
+    }
+
+    async fn expect_block(&self, directory: &Rc<File>, logical: u64) -> FsResult<Page> {
+        let place = Place::FileBlock { inode: directory.number(), logical };
+        let missing = || FormatError::field(place, "address", 0_u32, "a name was just found here");
+        Ok(self.names_block(directory, logical).await?.ok_or_else(missing)?)
+    }
+}
+
+fn found_in(bytes: &[u8], shape: Shape, place: Place, logical: u64, name: &[u8]) -> Option<FoundName> {
+    let entry = dentry::entries(bytes, shape, place, 0).flatten().find(|entry| entry.name == name)?;
+    let Entry { ino, kind, slot, slot_end, .. } = entry;
+    Some(FoundName { nid: ino, kind: kind.unwrap_or(FileKind::Regular), logical, slot, slot_end })
+}
+
+/// The entry, if its name may lie in block `logical` of a directory that begins with level `start`.
+fn in_its_bucket(entry: Entry<'_>, place: Place, start: u8, logical: u64) -> Result<Entry<'_>, FormatError> {
+    let bucket = dentry::bucket(dentry::level_of(logical, start), start, entry.expected_hash());
+    match entry.is_dot() || bucket.contains(&logical) {
+        true => Ok(entry),
+        false => {
+            Err(FormatError::field(place, "hash", entry.hash, "the name lies in another bucket than its hash says"))
+        }
+    }
+}
+
+fn listed<'a>(
+    entries: impl Iterator<Item = Result<Entry<'a>, FormatError>>,
+    start: u64,
+) -> FsResult<Vec<DirectoryEntry>> {
+    let mut names = Vec::new();
+    for entry in entries {
+        let Entry { slot_end, ino, kind, name, .. } = entry?;
+        let kind = kind.unwrap_or(FileKind::Regular);
+        names.push(DirectoryEntry { name: name.to_vec(), ino: ino.into(), kind, next: start + slot_end as u64 });
+    }
+    Ok(names)
+}

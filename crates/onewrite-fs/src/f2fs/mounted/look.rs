@@ -1,0 +1,122 @@
+//! Looks: the operations of the file-system API that read. Each takes a shared lock on the inode whose content or names
+//! it reads.
+
+use onewrite_block::Page;
+
+use super::mount::F2fs;
+use crate::api::{Attributes, DirectoryEntry, FileKind, FileView, FsError, FsResult, Ino, Manner, SeekTarget, Space};
+use crate::content::Data;
+use crate::f2fs::format::layout::ROOT_INODE;
+use crate::pages::{PAGE_BYTES, PagedFile};
+
+impl FileView for F2fs {
+    fn root(&self) -> Ino {
+        ROOT_INODE.into()
+    }
+
+    async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock().read().await;
+        Ok(volume.expect_name(&directory, name).await?.ino())
+    }
+
+    async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
+        self.volume().syscall(0).await;
+        Ok(self.volume().file(ino).await?.attributes())
+    }
+
+    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let link = volume.file(ino).await?;
+        if link.kind() != FileKind::Symlink {
+            return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
+        }
+        let _held = link.lock().read().await;
+        let size = link.size().min(PAGE_BYTES) as usize;
+        let mut target = match link.is_inline_data() {
+            true => volume.inline_bytes(&link).await?,
+            false if !volume.is_named(&link, 0).await? => {
+                return Err(FsError::Damaged { place: ino.to_string(), problem: "the link's target is a hole".into() });
+            }
+            false => volume.pages.file_page(&**volume, &link, 0, 1).await?.bytes().to_vec(),
+        };
+        target.truncate(size);
+        Ok(target)
+    }
+
+    async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
+        let volume = self.volume();
+        volume.syscall(length).await;
+        let file = volume.file(ino).await?;
+        file.expect_regular()?;
+        let _held = file.lock().read().await;
+        let bytes = offset..offset.saturating_add(length);
+        if !file.is_inline_data() {
+            return volume.pages.read(&**volume, &file, bytes, manner).await;
+        }
+        let content = volume.inline_bytes(&file).await?;
+        let end = file.size().min(bytes.end).min(content.len() as u64);
+        if offset >= end {
+            return Ok(Data::default());
+        }
+        let page = Page::from_slice(&content[..end as usize]);
+        Ok(Data { pages: vec![page], skip: offset as usize, length: (end - offset) as usize })
+    }
+
+    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let directory = volume.directory(directory).await?;
+        let _held = directory.lock().read().await;
+        volume.names_from(&directory, cursor).await
+    }
+
+    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let file = volume.file(ino).await?;
+        let _held = file.lock().read().await;
+        volume.attribute_value(&file, name).await
+    }
+
+    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let file = volume.file(ino).await?;
+        let _held = file.lock().read().await;
+        volume.attribute_names(&file).await
+    }
+
+    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
+        let volume = self.volume();
+        volume.syscall(0).await;
+        let file = volume.file(ino).await?;
+        file.expect_regular()?;
+        let _held = file.lock().read().await;
+        if file.is_inline_data() {
+            let beyond = || FsError::BeyondEnd(format!("{ino} from byte {offset} on"));
+            return match target {
+                _ if offset >= file.size() => Err(beyond()),
+                SeekTarget::Data => Ok(offset),
+                SeekTarget::Hole => Ok(file.size()),
+            };
+        }
+        // Write dirty pages first, so that the map shows them. Reserved blocks count as holes.
+        volume.pages.write_pages(&**volume, &file, 0..u64::MAX).await?;
+        volume.pages.wait_for_writes(&*file).await;
+        volume.pages.seek(&**volume, &file, offset, target).await
+    }
+
+    async fn space(&self) -> FsResult<Space> {
+        let volume = self.volume();
+        let counts = volume.space.borrow().counts();
+        let (blocks, blocks_free) = (counts.user_blocks, counts.user_blocks.saturating_sub(counts.blocks));
+        // Numbers 0 to 2 are never given. Each node takes a block, too.
+        let inodes = u64::from(volume.layout.nid_end() - ROOT_INODE.0).min(blocks);
+        let inodes_free = inodes.saturating_sub(counts.nodes.into()).min(blocks_free);
+        Ok(Space { blocks, blocks_free, inodes, inodes_free })
+    }
+}

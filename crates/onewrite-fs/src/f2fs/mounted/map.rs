@@ -1,0 +1,182 @@
+//! Map: from a block of a file to the slot of a node that names it.
+
+use super::file::File;
+use super::volume::Volume;
+use crate::api::{FsError, FsResult};
+use crate::f2fs::format::node::{self, FOOTER_OFFSET, POINTERS};
+use crate::f2fs::format::path::{NodePath, blocks_max};
+use crate::f2fs::format::{DataAddress, Nid};
+use crate::pages::PAGE_BYTES;
+
+/// The place in a node that names a block of a file. The node is in memory at least until the next wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// The node.
+    pub(super) node: Nid,
+    /// The slot, counted as summaries count it.
+    pub(super) index: usize,
+    /// Byte of the node.
+    at: usize,
+    /// Slots of the node from this one on.
+    pub(super) left: u64,
+}
+
+impl Slot {
+    /// The slot `count` places behind, in the same node.
+    pub(super) fn behind(self, count: u64) -> Slot {
+        debug_assert!(count < self.left, "slot {} of a node", self.index as u64 + count);
+        let (index, at) = (self.index + count as usize, self.at + 4 * count as usize);
+        Slot { index, at, left: self.left - count, ..self }
+    }
+}
+
+/// What names a block of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// A slot, which may say that there is nothing.
+    By(Slot),
+    /// No node, for this and the blocks behind it.
+    Nothing {
+        /// Blocks, at least 1.
+        count: u64,
+    },
+}
+
+/// Bytes of the largest file.
+pub(super) fn size_max(file: &File) -> u64 {
+    blocks_max(file.shape().address_count() as u64) * PAGE_BYTES
+}
+
+impl Volume {
+    /// The way to block `logical`.
+    ///
+    /// # Errors
+    /// [`FsError::TooLarge`] if no map can name it.
+    pub(super) fn path(&self, file: &File, logical: u64) -> FsResult<NodePath> {
+        NodePath::of(logical, file.shape().address_count() as u64).ok_or_else(|| FsError::TooLarge {
+            ino: file.ino(),
+            size: logical.saturating_add(1).saturating_mul(PAGE_BYTES),
+            size_max: size_max(file),
+        })
+    }
+
+    /// What names block `logical` of a file.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn find(&self, file: &File, logical: u64) -> FsResult<Named> {
+        let path = self.path(file, logical)?;
+        let owner = file.number();
+        self.load_node(owner, owner, 0).await?;
+        let mut above = owner;
+        for (depth, step) in path.steps().iter().enumerate() {
+            let nid = self.number_in(above, above == owner, step.slot)?;
+            if nid.is_none() {
+                return Ok(Named::Nothing { count: path.rest_below(depth) });
+            }
+            self.load_node(nid, owner, step.offset).await?;
+            above = nid;
+        }
+        Ok(Named::By(self.slot(file, &path, above)))
+    }
+
+    /// As [`Volume::find`], and makes the nodes that are missing.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`]; device errors and damage.
+    pub(super) async fn find_or_make(&self, file: &File, logical: u64) -> FsResult<Slot> {
+        let path = self.path(file, logical)?;
+        let owner = file.number();
+        self.load_node(owner, owner, 0).await?;
+        let mut above = owner;
+        for step in path.steps() {
+            let mut nid = self.number_in(above, above == owner, step.slot)?;
+            if nid.is_none() {
+                nid = self.make_node(file, above, step.slot, step.offset).await?;
+            }
+            self.load_node(nid, owner, step.offset).await?;
+            above = nid;
+        }
+        Ok(self.slot(file, &path, above))
+    }
+
+    fn slot(&self, file: &File, path: &NodePath, node: Nid) -> Slot {
+        let (at, slots) = match path.steps().is_empty() {
+            true => (file.shape().address_at(path.slot), file.shape().address_count()),
+            false => (path.slot * 4, POINTERS),
+        };
+        Slot { node, index: path.slot, at, left: (slots - path.slot) as u64 }
+    }
+
+    /// Number `slot` of a node that is in memory.
+    fn number_in(&self, node: Nid, is_inode: bool, slot: usize) -> FsResult<Nid> {
+        self.read_node(node, |bytes| FsResult::Ok(Nid(node::pointer(&bytes[..], number_at(is_inode, slot)))))
+    }
+
+    /// Makes an empty node below `above`, whose number `slot` names it then.
+    async fn make_node(&self, file: &File, above: Nid, slot: usize, offset: u32) -> FsResult<Nid> {
+        let owner = file.number();
+        self.space.borrow_mut().reserve(1)?;
+        let taken = async {
+            self.pages.make_room(self).await?;
+            let nid = self.take_number(Some(owner)).await?;
+            // The numbers above were read before the waits; the file's lock keeps them as they are.
+            match self.pages.holds(super::volume::node_key(above)) {
+                true => Ok(nid),
+                false => self.reload(above, owner).await.map(|()| nid),
+            }
+        };
+        let nid = taken.await.inspect_err(|_| self.space.borrow_mut().unreserve(1))?;
+        self.space.borrow_mut().add_node(false);
+        self.put_new_node(nid, owner, offset, [0; 4096]);
+        self.change_node(above, owner, |bytes| node::put_pointer(bytes, number_at(above == owner, slot), nid.0));
+        self.add_blocks(file, 1);
+        Ok(nid)
+    }
+
+    /// Brings a node back into memory whose position is the one of its footer.
+    async fn reload(&self, nid: Nid, owner: Nid) -> FsResult<()> {
+        let entry = self.nat_entry(nid).await?;
+        let DataAddress::Block(block) = entry.address else {
+            return Err(FsError::NotFound(format!("node {nid} (its number is free)")));
+        };
+        let offset = node::footer(&self.read_block(block).await?.bytes()[..]).offset;
+        self.load_node(nid, owner, offset).await
+    }
+
+    /// What a slot of a node in memory says.
+    pub(super) fn address(&self, slot: &Slot) -> DataAddress {
+        let read = |bytes: &onewrite_block::PageBytes| {
+            let word = bytes[slot.at..slot.at + 4].try_into().expect("four bytes");
+            FsResult::Ok(DataAddress::from_disk(u32::from_le_bytes(word)))
+        };
+        self.read_node(slot.node, read).expect("reading cannot fail")
+    }
+
+    /// Changes what a slot of a node in memory says.
+    pub(super) fn set_address(&self, file: &File, slot: &Slot, address: DataAddress) {
+        self.change_node(slot.node, file.number(), |bytes| {
+            bytes[slot.at..slot.at + 4].copy_from_slice(&address.to_disk().to_le_bytes());
+        });
+    }
+
+    /// Counts `count` blocks more for a file.
+    pub(super) fn add_blocks(&self, file: &File, count: u64) {
+        file.change_raw(|raw| raw.i_blocks.set(raw.i_blocks.get() + count));
+        self.note_unsaved(file);
+    }
+
+    /// Counts `count` blocks less for a file.
+    pub(super) fn drop_blocks(&self, file: &File, count: u64) {
+        file.change_raw(|raw| raw.i_blocks.set(raw.i_blocks.get().saturating_sub(count)));
+        self.note_unsaved(file);
+    }
+}
+
+/// Index of number `slot` among the words of a node. In an inode the numbers end where the footer begins.
+pub(super) fn number_at(is_inode: bool, slot: usize) -> usize {
+    match is_inode {
+        true => FOOTER_OFFSET / 4 - crate::f2fs::format::inode::NODE_NUMBERS + slot,
+        false => slot,
+    }
+}

@@ -1,0 +1,237 @@
+//! Mount and unmount: from an image to a volume with its tasks, and back to an image without anything to recover.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use onewrite_block::sync::{RwLock, Signal};
+use onewrite_block::{DevicePort, PAGE_SIZE};
+
+use super::files::Files;
+use super::numbers::Numbers;
+use super::options::F2fsOptions;
+use super::pack::Reason;
+use super::recover::Recovered;
+use super::sync_line::SyncLine;
+use super::volume::Volume;
+use crate::api::{FsCounters, FsError, FsResult};
+use crate::block::BlockNo;
+use crate::devices::Devices;
+use crate::f2fs::format::layout::SEGMENT_BLOCKS;
+use crate::f2fs::format::node;
+use crate::f2fs::format::sit::{self, LogKind, SitEntry, test_bit};
+use crate::f2fs::format::summary::{self, Summary, SummaryKind};
+use crate::f2fs::format::{Features, Layout, Nid};
+use crate::f2fs::space::{Log, Space};
+use crate::f2fs::summaries::Summaries;
+use crate::f2fs::tables::Tables;
+use crate::pages::{Pages, PagesOptions};
+
+/// Metadata pages that are kept while a mount reads the tables.
+const TABLE_PAGES: usize = 64;
+
+/// Checkpoints after which a sync gives up that finds no room for content.
+const ATTEMPTS: usize = 8;
+
+/// A mounted F2FS; it implements the file-system API.
+pub struct F2fs {
+    volume: Rc<Volume>,
+    recovered: Option<Recovered>,
+    warnings: Vec<String>,
+}
+
+impl F2fs {
+    /// Mounts an image. Rolls forward what fsyncs made durable behind the last checkpoint, deletes files without names,
+    /// and starts the background tasks.
+    ///
+    /// # Errors
+    /// Damage; an unsupported feature, option or device, by name; device errors.
+    pub async fn mount(devices: impl Into<Devices>, options: F2fsOptions) -> FsResult<F2fs> {
+        let port = devices.into().image_only("F2FS")?;
+        let cache = options.page_cache()?;
+        let mut tables = Tables::open(&port, TABLE_PAGES).await?;
+        check_supported(&tables.layout, &options)?;
+        let warnings = std::mem::take(&mut tables.warnings);
+        let entries = read_sit(&tables).await?;
+        let logs = read_logs(&tables, &entries).await?;
+        let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs);
+        let pages = Pages::new(port.clone(), cache, PagesOptions::default());
+        let volume = Rc::new(volume_of(port, options, tables, pages, space));
+        let recovered = volume.recover().await?;
+        let orphans = volume.read_orphans().await?;
+        if !options.read_only {
+            volume.delete_orphans(orphans).await?;
+            if recovered.is_some() {
+                volume.checkpoint().await?;
+            }
+            volume.start_tasks();
+        }
+        Ok(F2fs { volume, recovered, warnings })
+    }
+
+    pub(super) fn volume(&self) -> &Rc<Volume> {
+        &self.volume
+    }
+
+    /// What the mount rolled forward; `None` if there was nothing.
+    pub fn recovered(&self) -> Option<Recovered> {
+        self.recovered
+    }
+
+    /// Damage that the mount got around: a bad copy of superblock or checkpoint.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Verifies the invariants of the state in memory, for tests.
+    ///
+    /// # Errors
+    /// The first broken invariant.
+    pub fn check(&self) -> Result<(), String> {
+        self.volume.check()
+    }
+}
+
+impl Volume {
+    /// Makes everything durable.
+    pub(super) async fn sync_everything(&self) -> FsResult<()> {
+        self.check_writable()?;
+        for _ in 0..ATTEMPTS {
+            self.pages.dirty_files().sync_all(self).await?;
+            let is_written = !self.pages.has_dirty();
+            self.checkpoint().await?;
+            if is_written {
+                return Ok(());
+            }
+        }
+        Err(FsError::NoSpace { what: "segments for content", needed: 1, free: 0 })
+    }
+
+    /// Makes everything durable, in a checkpoint that says that nothing follows it.
+    pub(super) async fn unmount(&self) -> FsResult<()> {
+        if self.is_unmounted.get() {
+            return Err(FsError::Invalid("it is unmounted already".into()));
+        }
+        if !self.options.read_only {
+            self.sync_everything().await?;
+            self.checkpoint_for(Reason::Unmount).await?;
+        }
+        self.is_unmounted.set(true);
+        self.stopped.notify_all();
+        Ok(())
+    }
+}
+
+fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Pages, space: Space) -> Volume {
+    let runtime = port.runtime().clone();
+    let Tables { layout, checkpoint, nat_journal, sit_journal, .. } = tables;
+    let next_free = Nid(checkpoint.raw.next_free_nid.get());
+    Volume {
+        changes: RwLock::new(&runtime),
+        renames: RwLock::new(&runtime),
+        wanted: Signal::new(&runtime),
+        stopped: Signal::new(&runtime),
+        runtime,
+        port,
+        options,
+        pages,
+        numbers: RefCell::new(Numbers::new(nat_journal, next_free, layout.nat_blocks)),
+        space: RefCell::new(space),
+        files: Files::default(),
+        dirty_nodes: RefCell::default(),
+        names_gone: RefCell::new(BTreeSet::new()),
+        sit_journal: RefCell::new(sit_journal),
+        orphans: RefCell::default(),
+        has_new_orphans: Cell::new(false),
+        is_gate_closed: Cell::new(false),
+        under_way: Cell::new(0),
+        is_unflushed: Cell::new(true),
+        failure: RefCell::default(),
+        syncs: SyncLine::default(),
+        is_wanted: Cell::new(false),
+        is_unmounted: Cell::new(false),
+        counters: Cell::new(FsCounters::default()),
+        next_generation: Cell::new(checkpoint.checksum),
+        layout,
+        checkpoint: RefCell::new(checkpoint),
+    }
+}
+
+/// # Errors
+/// [`FsError::Unsupported`] for an image that can be read but not written.
+fn check_supported(layout: &Layout, options: &F2fsOptions) -> FsResult<()> {
+    if options.read_only {
+        return Ok(());
+    }
+    let refused = [(Features::READ_ONLY, "ro"), (Features::QUOTA, "quota"), (Features::PROJECT_QUOTA, "project_quota")];
+    if let Some((_, name)) = refused.iter().find(|(feature, _)| layout.features.contains(*feature)) {
+        return Err(FsError::Unsupported(format!(
+            "writing F2FS with the feature {name}; mount it read-only (`-o ro`)"
+        )));
+    }
+    match layout.section_segments {
+        1 => Ok(()),
+        count => Err(FsError::Unsupported(format!(
+            "writing F2FS with sections of {count} segments; mount it read-only (`-o ro`)"
+        ))),
+    }
+}
+
+/// The entries of all segments.
+async fn read_sit(tables: &Tables) -> FsResult<Vec<SitEntry>> {
+    let layout = &tables.layout;
+    let count = u64::from(layout.main_segments).div_ceil(sit::ENTRIES_PER_BLOCK as u64);
+    let copy = |index: u64| usize::from(test_bit(&tables.checkpoint.sit_bitmap, index as usize));
+    let mut entries = Vec::with_capacity(layout.main_segments as usize);
+    let mut index = 0;
+    while index < count {
+        let same = (index..count).take_while(|other| copy(*other) == copy(index)).take(SEGMENT_BLOCKS as usize);
+        let run = layout.sit_copies(index)[copy(index)].run(same.count() as u64);
+        for page in tables.blocks.run(run).await? {
+            let bytes = page.bytes();
+            entries.extend((0..sit::ENTRIES_PER_BLOCK).map(|entry| sit::entry(&bytes[..], entry)));
+        }
+        index += run.count;
+    }
+    entries.truncate(layout.main_segments as usize);
+    for (segment, entry) in &tables.sit_journal {
+        if let Some(place) = entries.get_mut(segment.0 as usize) {
+            *place = *entry;
+        }
+    }
+    Ok(entries)
+}
+
+/// The logs, with the owners of the blocks in their segments.
+async fn read_logs(tables: &Tables, entries: &[SitEntry]) -> FsResult<[Log; 6]> {
+    let summaries = Summaries::read(tables).await?;
+    let mut logs = Vec::new();
+    for kind in LogKind::ALL {
+        let mut position = tables.checkpoint.log(kind);
+        // A block that is in use is never taken, whatever a damaged checkpoint says.
+        let entry = &entries[position.segment.0 as usize];
+        while u64::from(position.next) < SEGMENT_BLOCKS && entry.is_valid(position.next.into()) {
+            position.next += 1;
+        }
+        let mut owners = [0; PAGE_SIZE];
+        match summaries.of(position.segment) {
+            Some(known) => owners.copy_from_slice(known),
+            None => owners = owners_of_nodes(tables, tables.layout.segment_start(position.segment), entry).await?,
+        }
+        owners[summary::JOURNAL_OFFSET..].fill(0);
+        summary::put_kind(&mut owners, if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data });
+        logs.push(Log::new(position, owners));
+    }
+    Ok(logs.try_into().expect("there are six logs"))
+}
+
+/// The summary of a segment of nodes, from their footers.
+async fn owners_of_nodes(tables: &Tables, start: BlockNo, entry: &SitEntry) -> FsResult<[u8; PAGE_SIZE]> {
+    let mut owners = [0; PAGE_SIZE];
+    let pages = tables.blocks.run(start.run(SEGMENT_BLOCKS)).await?;
+    for (index, page) in pages.iter().enumerate().filter(|(index, _)| entry.is_valid(*index)) {
+        let nid = node::footer(&page.bytes()[..]).nid;
+        summary::put_entry(&mut owners, index, Summary { nid, slot: 0 }, 0);
+    }
+    Ok(owners)
+}

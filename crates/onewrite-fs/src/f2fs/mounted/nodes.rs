@@ -1,0 +1,236 @@
+//! Nodes in memory: loaded when they are needed, changed in place, written to new addresses.
+
+use onewrite_block::{Cause, Page, PageBytes};
+
+use super::node_batch::NodeBatch;
+use super::volume::{Volume, node_key};
+use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
+use crate::f2fs::format::inode::{CHECKSUM, checksum};
+use crate::f2fs::format::nat::NatEntry;
+use crate::f2fs::format::node::{self, Footer, XATTR_OFFSET};
+use crate::f2fs::format::path;
+use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::format::summary::Summary;
+use crate::f2fs::format::{DataAddress, FormatError, Inode, Nid, Place};
+use crate::f2fs::space::Owner;
+use crate::transfer::{Durability, send_run, wait_all};
+
+/// The transaction that pins changed nodes.
+const PIN: u64 = 1;
+
+/// How nodes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodesFor {
+    /// For a checkpoint.
+    Checkpoint,
+    /// For an fsync: the last node gets the mark.
+    Fsync {
+        /// Whether recovery has to make the inode's name.
+        has_new_name: bool,
+    },
+}
+
+impl Volume {
+    /// Brings node `nid` into memory, which belongs to inode `owner` at position `offset` of its tree. It stays there at
+    /// least until the next wait.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if the number is free; [`FsError::Damaged`] if NAT or footer disagree; device errors.
+    pub(super) async fn load_node(&self, nid: Nid, owner: Nid, offset: u32) -> FsResult<()> {
+        let key = node_key(nid);
+        loop {
+            if !self.layout.contains_node(nid) {
+                return Err(FormatError::field(Place::Node(nid), "nid", nid.0, "there is no such number").into());
+            }
+            let entry = self.nat_entry(nid).await?;
+            if self.pages.holds(key) {
+                if self.numbers.borrow().known(nid).is_none() {
+                    continue;
+                }
+                return self.read_node(nid, |bytes| expect_owner(bytes, &entry, nid, owner, offset));
+            }
+            let DataAddress::Block(block) = entry.address else {
+                return Err(FsError::NotFound(format!("node {nid} (its number is free)")));
+            };
+            if !self.layout.main.contains(block) {
+                return Err(FormatError::field(Place::Nat(nid), "block_addr", block.0, "outside the main area").into());
+            }
+            self.pages.make_room(self).await?;
+            let Some(_loading) = self.pages.begin_load(key).await else { continue };
+            if self.nat_entry(nid).await?.address != entry.address {
+                continue;
+            }
+            let page = self.read_block(block).await?;
+            if offset == 0 {
+                Inode::decode(&page.bytes()[..], nid, &self.layout)?;
+            }
+            if !self.pages.holds(key) {
+                self.pages.insert(key, page);
+            }
+        }
+    }
+
+    /// Reads a node that is in memory.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub(super) fn read_node<T, E: Into<FsError>>(
+        &self,
+        nid: Nid,
+        read: impl FnOnce(&PageBytes) -> Result<T, E>,
+    ) -> FsResult<T> {
+        let page = self.pages.peek(node_key(nid)).expect("the node was just loaded");
+        read(&page.bytes()).map_err(Into::into)
+    }
+
+    /// Changes a node of inode `owner` that is in memory.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub(super) fn change_node<R>(&self, nid: Nid, owner: Nid, change: impl FnOnce(&mut PageBytes) -> R) -> R {
+        let changed = self.pages.change(node_key(nid), change).expect("the node was just loaded");
+        self.note_dirty_node(nid, owner);
+        changed
+    }
+
+    fn note_dirty_node(&self, nid: Nid, owner: Nid) {
+        if self.dirty_nodes.borrow_mut().insert((owner, nid)) {
+            self.pages.pin(node_key(nid), PIN);
+        }
+    }
+
+    /// Puts a new node of inode `owner` into memory.
+    pub(super) fn put_new_node(&self, nid: Nid, owner: Nid, offset: u32, mut bytes: PageBytes) {
+        node::put_footer(&mut bytes, &footer_of(nid, owner, offset));
+        self.pages.insert(node_key(nid), Page::new(bytes));
+        self.note_dirty_node(nid, owner);
+    }
+
+    /// Drops a node that is gone from memory.
+    pub(super) fn drop_node(&self, nid: Nid, owner: Nid) {
+        self.dirty_nodes.borrow_mut().remove(&(owner, nid));
+        self.pages.unpin(std::iter::once(node_key(nid)), PIN);
+        self.pages.discard(super::volume::NODE_FILE, nid.0.into()..u64::from(nid.0) + 1);
+        let entry = self.numbers.borrow().known(nid);
+        if let Some(NatEntry { address: DataAddress::Block(block), .. }) = entry {
+            self.space.borrow_mut().give_back(block);
+        }
+        self.numbers.borrow_mut().give(nid);
+        let mut space = self.space.borrow_mut();
+        space.unreserve(1);
+        space.drop_node(nid == owner);
+    }
+
+    /// Changed nodes of an inode, in the order in which an fsync writes them: the inode last.
+    pub(super) fn dirty_nodes_of(&self, owner: Nid) -> Vec<Nid> {
+        let dirty = self.dirty_nodes.borrow();
+        let all = dirty.range((owner, Nid::NONE)..=(owner, Nid(u32::MAX))).map(|(_, nid)| *nid);
+        let (inode, mut nodes): (Vec<_>, Vec<_>) = all.partition(|nid| *nid == owner);
+        nodes.extend(inode);
+        nodes
+    }
+
+    /// All changed nodes.
+    pub(super) fn all_dirty_nodes(&self) -> Vec<(Nid, Nid)> {
+        self.dirty_nodes.borrow().iter().copied().collect()
+    }
+
+    /// Gives changed nodes of inode `owner` their new addresses and adds them to `batch`. Does not wait.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if their log has nothing left.
+    pub(super) fn place_nodes(
+        &self,
+        batch: &mut NodeBatch,
+        owner: Nid,
+        nids: &[Nid],
+        reason: NodesFor,
+    ) -> FsResult<()> {
+        let version = self.checkpoint.borrow().footer_version();
+        for (place, nid) in nids.iter().enumerate() {
+            let page = self.pages.peek(node_key(*nid)).expect("a changed node is pinned").clone();
+            let mut bytes = *page.bytes();
+            let mut footer = node::footer(&bytes);
+            let kind = self.log_of(owner, footer.offset);
+            let entry = self.numbers.borrow().known(*nid).expect("a changed node has an entry in memory");
+            let summary = Owner { summary: Summary { nid: *nid, slot: 0 }, version: entry.version };
+            let block = {
+                let mut space = self.space.borrow_mut();
+                let Some(block) = space.take(kind, summary) else {
+                    return Err(FsError::NoSpace { what: "blocks for nodes", needed: 1, free: 0 });
+                };
+                if let DataAddress::Block(old) = entry.address {
+                    space.give_back(old);
+                }
+                footer.next = space.next_block(kind).unwrap_or(BlockNo::FIRST);
+                block
+            };
+            let is_last = place + 1 == nids.len();
+            (footer.version, footer.is_cold) = (version, kind != LogKind::HotNode);
+            (footer.is_fsynced, footer.has_new_name) = match reason {
+                NodesFor::Fsync { has_new_name } if is_last => (true, has_new_name && *nid == owner),
+                _ => (false, false),
+            };
+            node::put_footer(&mut bytes, &footer);
+            self.seal_inode(&mut bytes, *nid, owner);
+            self.numbers.borrow_mut().set(*nid, NatEntry { address: DataAddress::Block(block), ..entry });
+            self.dirty_nodes.borrow_mut().remove(&(owner, *nid));
+            batch.add((owner, *nid), block, Page::new(bytes));
+        }
+        Ok(())
+    }
+
+    /// Makes the checksum of an inode right, if the image has such.
+    fn seal_inode(&self, bytes: &mut PageBytes, nid: Nid, owner: Nid) {
+        if nid != owner {
+            return;
+        }
+        let has_checksum = Inode::decode_unverified(&bytes[..], nid, &self.layout);
+        if has_checksum.is_ok_and(|inode| inode.has_checksum(&self.layout)) {
+            let sum = checksum(&bytes[..], nid, &self.layout);
+            bytes[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+
+    /// The log of a node at position `offset` of the tree of inode `owner`.
+    fn log_of(&self, owner: Nid, offset: u32) -> LogKind {
+        let is_direct = offset == XATTR_OFFSET || path::is_direct(offset);
+        let is_directory = self.files.get(owner).is_some_and(|file| file.is_directory());
+        match (is_direct, is_directory) {
+            (true, true) => LogKind::HotNode,
+            (true, false) => LogKind::WarmNode,
+            (false, _) => LogKind::ColdNode,
+        }
+    }
+
+    /// Writes a batch and waits. Its nodes may leave memory then, unless they changed again.
+    ///
+    /// # Errors
+    /// Device errors; nothing changes any more then.
+    pub(super) async fn write_nodes(&self, mut batch: NodeBatch, durability: Durability, cause: Cause) -> FsResult<()> {
+        let mut under_way = Vec::new();
+        for (start, pages) in batch.take_runs() {
+            self.count(|counters| counters.journal_bytes += pages.len() as u64 * 4096);
+            under_way.extend(send_run(&self.port, start.page(), pages.into_iter(), durability, cause).await);
+        }
+        let sent = wait_all(under_way).await;
+        let dirty = self.dirty_nodes.borrow();
+        let clean = batch.nodes().iter().filter(|node| !dirty.contains(node));
+        self.pages.unpin(clean.map(|(_, nid)| node_key(*nid)), PIN);
+        drop(dirty);
+        self.pages.progress().notify_all();
+        let outcome = sent.map_err(FsError::from);
+        outcome.inspect_err(|error| self.fail(error))
+    }
+}
+
+fn footer_of(nid: Nid, ino: Nid, offset: u32) -> Footer {
+    let (is_cold, is_fsynced, has_new_name) = (false, false, false);
+    Footer { nid, ino, offset, is_cold, is_fsynced, has_new_name, version: 0, next: BlockNo::FIRST }
+}
+
+/// Ok if NAT and footer say that the node is this one, of this inode, at this position.
+fn expect_owner(bytes: &PageBytes, entry: &NatEntry, nid: Nid, owner: Nid, offset: u32) -> Result<(), FormatError> {
+    crate::f2fs::tables::expect_owner(&node::footer(&bytes[..]), entry, (nid, owner, offset))
+}

@@ -1,0 +1,67 @@
+//! Options: how an F2FS image is mounted.
+
+use onewrite_block::{Nanos, PAGE_SIZE};
+use onewrite_cache::{CacheShape, PageCache, PolicyKind};
+
+use crate::api::{FsError, FsResult};
+
+/// What an fsync promises about names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FsyncMode {
+    /// A new file's first name survives with it; a rename survives with the next checkpoint.
+    #[default]
+    Posix,
+    /// A name that changed since the last checkpoint survives with its file, too: the fsync is a checkpoint then.
+    Strict,
+}
+
+/// How an image is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct F2fsOptions {
+    /// Pages of the page cache; at least [`F2fsOptions::CACHE_PAGES_MIN`].
+    pub cache_pages: usize,
+    /// Replacement policy of the page cache; any policy that needs no knowledge of the future.
+    pub cache_policy: PolicyKind,
+    /// Time from a change to the checkpoint that makes it durable, without any sync.
+    pub checkpoint_interval: Nanos,
+    /// What an fsync promises about names.
+    pub fsync_mode: FsyncMode,
+    /// Refuse changes. Nothing is written, so what fsyncs left behind the last checkpoint must not be there.
+    pub read_only: bool,
+}
+
+impl F2fsOptions {
+    /// Smallest page cache.
+    pub const CACHE_PAGES_MIN: usize = 256;
+
+    /// Pages that the cache policies treat as one flash block: a segment.
+    const FLASH_BLOCK_PAGES: u64 = 512;
+
+    pub(super) fn page_cache(&self) -> FsResult<PageCache> {
+        if self.cache_pages < F2fsOptions::CACHE_PAGES_MIN {
+            let least = F2fsOptions::CACHE_PAGES_MIN;
+            let pages = self.cache_pages;
+            return Err(FsError::Invalid(format!("a page cache of {pages} pages; at least {least} (1 MiB)")));
+        }
+        let shape = CacheShape::new(self.cache_pages as u64, F2fsOptions::FLASH_BLOCK_PAGES);
+        let policy = self.cache_policy.policy(shape.map_err(FsError::Invalid)?);
+        let policy = policy.ok_or_else(|| {
+            let name = self.cache_policy;
+            FsError::Invalid(format!("cache policy `{name}` knows the future, so only `onewrite cache` has it"))
+        })?;
+        Ok(PageCache::new(self.cache_pages, policy))
+    }
+}
+
+impl Default for F2fsOptions {
+    /// 64 MiB of page cache under LRU, a checkpoint every 60 s, as Linux.
+    fn default() -> F2fsOptions {
+        F2fsOptions {
+            cache_pages: 64 * 1024 * 1024 / PAGE_SIZE,
+            cache_policy: PolicyKind::Lru,
+            checkpoint_interval: Nanos::from_secs(60),
+            fsync_mode: FsyncMode::default(),
+            read_only: false,
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Roll-forward: what fsyncs made durable behind the last checkpoint.
+//!
+//! An fsync writes nodes into the log of warm nodes and marks the last one. Each node names the block that its log takes
+//! next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version of this
+//! checkpoint. The nodes of an inode count up to its last mark; what follows belongs to a checkpoint that was not
+//! finished.
+//!
+//! Nothing that the chain names is overwritten before the checkpoint that ends the recovery: its segments are barred,
+//! and the logs move to others. So a recovery that is interrupted begins anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use onewrite_block::{Page, PageBytes};
+
+use super::file::File;
+use super::volume::Volume;
+use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
+use crate::f2fs::format::checkpoint::flags;
+use crate::f2fs::format::dentry::NewEntry;
+use crate::f2fs::format::inode::{ADDRESSES, NODE_NUMBERS, NUMBERS, inline};
+use crate::f2fs::format::node::{self, FOOTER_OFFSET, Footer, POINTERS, XATTR_OFFSET};
+use crate::f2fs::format::path::{first_block, is_direct};
+use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::format::summary::{self, Summary, SummaryKind};
+use crate::f2fs::format::{DataAddress, FormatError, Inode, Nid, Place};
+use crate::f2fs::space::Owner;
+use crate::pages::{PAGE_BYTES, PagedFile};
+
+/// What a mount rolled forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Files.
+    pub files: u64,
+    /// Nodes.
+    pub nodes: u64,
+}
+
+/// A node of the chain.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    block: BlockNo,
+    footer: Footer,
+}
+
+/// The newest nodes of a file, by position in its tree, and whether its name is new.
+#[derive(Default)]
+struct Synced {
+    nodes: BTreeMap<u32, BlockNo>,
+    has_new_name: bool,
+}
+
+impl Volume {
+    /// Rolls forward, in memory. The caller makes a checkpoint then.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`] if the chain contradicts the checkpoint; [`FsError::NoSpace`]; device errors.
+    pub(super) async fn recover(&self) -> FsResult<Option<Recovered>> {
+        let synced = synced_files(&self.read_chain().await?);
+        if synced.is_empty() {
+            return Ok(None);
+        }
+        let _changes = self.changes.read().await;
+        self.bar_chain(&synced).await?;
+        let mut recovered = Recovered::default();
+        for (owner, file) in &synced {
+            if self.recover_file(*owner, file).await? {
+                recovered.files += 1;
+                recovered.nodes += file.nodes.len() as u64;
+            }
+        }
+        Ok(Some(recovered))
+    }
+
+    async fn read_chain(&self) -> FsResult<Vec<Link>> {
+        let (mut block, version) = {
+            let checkpoint = self.checkpoint.borrow();
+            if checkpoint.has(flags::UMOUNT) {
+                return Ok(Vec::new());
+            }
+            let log = checkpoint.log(LogKind::WarmNode);
+            (self.layout.segment_start(log.segment) + u64::from(log.next), checkpoint.footer_version())
+        };
+        // A chain that leads back into itself is damage, and ends there.
+        let (mut chain, mut seen) = (Vec::new(), BTreeSet::new());
+        while self.layout.main.contains(block) && seen.insert(block) {
+            let footer = node::footer(&self.read_block(block).await?.bytes()[..]);
+            if footer.version != version {
+                break;
+            }
+            chain.push(Link { block, footer });
+            block = footer.next;
+        }
+        Ok(chain)
+    }
+
+    /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes.
+    async fn bar_chain(&self, synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
+        for (owner, file) in synced {
+            self.numbers.borrow_mut().hold(*owner);
+            for block in file.nodes.values() {
+                let page = self.read_block(*block).await?;
+                let mut space = self.space.borrow_mut();
+                space.bar_block(*block);
+                let addresses = (0..POINTERS).map(|index| node::pointer(&page.bytes()[..], index));
+                for address in addresses {
+                    space.bar_block(BlockNo(address.into()));
+                }
+            }
+        }
+        let mut space = self.space.borrow_mut();
+        space.move_logs();
+        match LogKind::ALL.into_iter().all(|kind| space.next_block(kind).is_some()) {
+            true => Ok(()),
+            false => Err(FsError::NoSpace { what: "segments to roll forward what fsyncs wrote", needed: 6, free: 0 }),
+        }
+    }
+
+    /// Rolls one file forward. False if nothing says what it is.
+    async fn recover_file(&self, owner: Nid, synced: &Synced) -> FsResult<bool> {
+        let inode = match synced.nodes.get(&0) {
+            Some(block) => Some(self.read_block(*block).await?),
+            None => None,
+        };
+        let is_known = self.nat_entry(owner).await?.address != DataAddress::Hole;
+        let file = match (is_known, &inode) {
+            (false, None) => return Ok(false),
+            (false, Some(page)) => self.make_recovered(owner, page).await?,
+            (true, None) => self.file(owner.into()).await?,
+            (true, Some(page)) => self.renew_inode(owner, page).await?,
+        };
+        self.recover_content(&file, synced, inode.as_ref()).await?;
+        if let Some(block) = synced.nodes.get(&XATTR_OFFSET) {
+            let page = self.read_block(*block).await?;
+            self.put_rest(&file, &page.bytes()[..FOOTER_OFFSET]).await?;
+        }
+        if synced.has_new_name {
+            self.recover_name(&file).await?;
+        }
+        Ok(true)
+    }
+
+    /// Makes an inode that the checkpoint does not know, without content so far.
+    async fn make_recovered(&self, owner: Nid, page: &Page) -> FsResult<Rc<File>> {
+        let inode = Inode::decode(&page.bytes()[..], owner, &self.layout)?;
+        let mut bytes = *page.bytes();
+        if !is_inline(&inode) {
+            bytes[inode.shape().content_range().start..inode.shape().xattr_range().start].fill(0);
+        }
+        bytes[NUMBERS..NUMBERS + 4 * NODE_NUMBERS].fill(0);
+        let version = self.nat_entry(owner).await?.version;
+        self.pages.make_room(self).await?;
+        {
+            let mut space = self.space.borrow_mut();
+            space.reserve(1)?;
+            space.add_node(true);
+        }
+        self.numbers.borrow_mut().take(owner, version, owner);
+        self.put_new_node(owner, owner, 0, bytes);
+        let file = self.file(owner.into()).await?;
+        file.change_raw(|raw| {
+            raw.i_blocks.set(1);
+            raw.i_xattr_nid.set(0);
+        });
+        self.note_unsaved(&file);
+        Ok(file)
+    }
+
+    /// Gives an inode that the checkpoint knows the fields and attributes of the chain's.
+    async fn renew_inode(&self, owner: Nid, page: &Page) -> FsResult<Rc<File>> {
+        let newer = Inode::decode(&page.bytes()[..], owner, &self.layout)?;
+        let old = self.file(owner.into()).await?;
+        if old.kind() != newer.kind {
+            return Err(FormatError::field(
+                Place::Inode(owner),
+                "i_mode",
+                newer.raw.i_mode.get(),
+                "it was another kind",
+            )
+            .into());
+        }
+        let pages_end = newer.raw.i_size.get().div_ceil(PAGE_BYTES);
+        if !self.is_inline(&old) && is_inline(&newer) {
+            self.free_pages(&old, 0..u64::MAX).await?;
+        } else if !self.is_inline(&old) && newer.raw.i_size.get() < old.size() {
+            self.free_pages(&old, pages_end..u64::MAX).await?;
+        } else {
+            self.move_out_content(&old).await?;
+        }
+        let (blocks, attributes) = (old.raw().i_blocks.get(), old.raw().i_xattr_nid.get());
+        if old.shape() != newer.shape() {
+            let rule = "the room for addresses differs from the checkpoint's";
+            return Err(FormatError::field(Place::Inode(owner), "i_inline", newer.raw.i_inline, rule).into());
+        }
+        self.save_inode(&old).await?;
+        self.files.remove(owner);
+        self.load_node(owner, owner, 0).await?;
+        let copied = match is_inline(&newer) {
+            true => newer.shape().content_range(),
+            false => newer.shape().xattr_range(),
+        };
+        self.change_node(owner, owner, |bytes: &mut PageBytes| {
+            bytes[..ADDRESSES].copy_from_slice(&page.bytes()[..ADDRESSES]);
+            bytes[copied.clone()].copy_from_slice(&page.bytes()[copied]);
+        });
+        let file = self.file(owner.into()).await?;
+        file.change_raw(|raw| {
+            raw.i_blocks.set(blocks);
+            raw.i_xattr_nid.set(attributes);
+        });
+        self.note_unsaved(&file);
+        Ok(file)
+    }
+
+    /// Gives the file the addresses that its nodes in the chain say. First gives back what they no longer say, so that
+    /// blocks may have moved within the file.
+    async fn recover_content(&self, file: &Rc<File>, synced: &Synced, inode: Option<&Page>) -> FsResult<()> {
+        let mut changes = Vec::new();
+        for (offset, block) in synced.nodes.iter().filter(|(offset, _)| is_direct(**offset)) {
+            let page = match (offset, inode) {
+                (0, Some(page)) => page.clone(),
+                _ => self.read_block(*block).await?,
+            };
+            if *offset == 0 && self.is_inline(file) {
+                continue;
+            }
+            let shape = file.shape();
+            let (first, count) = match offset {
+                0 => (0, shape.address_count()),
+                _ => (first_block(*offset, shape.address_count() as u64), POINTERS),
+            };
+            for slot in 0..count {
+                let at = if *offset == 0 { shape.address_at(slot) } else { slot * 4 };
+                let word = page.bytes()[at..at + 4].try_into().expect("four bytes");
+                changes.push((first + slot as u64, DataAddress::from_disk(u32::from_le_bytes(word))));
+            }
+        }
+        for (logical, address) in &changes {
+            if self.address_of(file, *logical).await? != *address {
+                self.free_pages(file, *logical..logical + 1).await?;
+            }
+        }
+        for (logical, address) in changes {
+            if address != DataAddress::Hole && self.address_of(file, logical).await? != address {
+                self.recover_address(file, logical, address).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn address_of(&self, file: &File, logical: u64) -> FsResult<DataAddress> {
+        Ok(match self.find(file, logical).await? {
+            super::map::Named::By(slot) => self.address(&slot),
+            super::map::Named::Nothing { .. } => DataAddress::Hole,
+        })
+    }
+
+    async fn recover_address(&self, file: &Rc<File>, logical: u64, address: DataAddress) -> FsResult<()> {
+        let (_, outcome) = self.reserve_pages(file, logical..logical + 1).await;
+        outcome?;
+        let DataAddress::Block(block) = address else { return Ok(()) };
+        let slot = self.find_or_make(file, logical).await?;
+        let summary = Summary { nid: slot.node, slot: slot.index as u16 };
+        let version = self.nat_entry(slot.node).await?.version;
+        self.recover_owner(block, Owner { summary, version }).await?;
+        let slot = self.find_or_make(file, logical).await?;
+        if !self.space.borrow_mut().claim(block, Volume::log_of_content(file)) {
+            let place = Place::FileBlock { inode: file.number(), logical };
+            let rule = "an fsync named it, and something else has it";
+            return Err(FormatError::field(place, "address", block.0, rule).into());
+        }
+        self.set_address(file, &slot, address);
+        Ok(())
+    }
+
+    /// Says in the summary of a block's segment who owns it.
+    async fn recover_owner(&self, block: BlockNo, owner: Owner) -> FsResult<()> {
+        let Some((segment, index)) = self.layout.position(block) else { return Ok(()) };
+        let place = self.layout.ssa + u64::from(segment.0);
+        let known = self.space.borrow().full_summary(place);
+        let mut page = match known {
+            Some(page) => page,
+            None if self.space.borrow().is_unused(segment) => Page::ZEROS,
+            None => self.meta_block(place).await?,
+        };
+        let bytes = &mut page.bytes_mut()[..];
+        summary::put_entry(bytes, index, owner.summary, owner.version);
+        summary::put_kind(bytes, SummaryKind::Data);
+        self.space.borrow_mut().put_full_summary(place, page);
+        Ok(())
+    }
+
+    /// Gives a file the name that its inode keeps of itself.
+    async fn recover_name(&self, file: &Rc<File>) -> FsResult<()> {
+        let (parent, name) = {
+            let raw = file.raw();
+            let length = (raw.i_namelen.get() as usize).min(raw.i_name.len());
+            (Nid(raw.i_pino.get()), raw.i_name[..length].to_vec())
+        };
+        super::directories::check_name(&name)?;
+        let directory = self.directory(parent.into()).await?;
+        let new = NewEntry { ino: file.number(), kind: file.kind(), name: &name };
+        match self.find_name(&directory, &name).await? {
+            Some(found) if found.nid == file.number() => return Ok(()),
+            // Linux's log: the name was taken over since the checkpoint.
+            Some(found) => {
+                let loser = self.file(found.ino()).await?;
+                self.retarget_name(&directory, new).await?;
+                self.drop_link(&loser).await?;
+            }
+            None => self.add_name(&directory, new).await?,
+        }
+        self.stamp_modified(&directory);
+        Ok(())
+    }
+}
+
+/// The newest nodes of each file up to its last mark.
+fn synced_files(chain: &[Link]) -> BTreeMap<Nid, Synced> {
+    let mut last = BTreeMap::new();
+    for (index, link) in chain.iter().enumerate().filter(|(_, link)| link.footer.is_fsynced) {
+        last.insert(link.footer.ino, index);
+    }
+    let mut synced: BTreeMap<Nid, Synced> = BTreeMap::new();
+    for (index, Link { block, footer }) in chain.iter().enumerate() {
+        if last.get(&footer.ino).is_some_and(|last| index <= *last) {
+            let file = synced.entry(footer.ino).or_default();
+            file.nodes.insert(footer.offset, *block);
+            file.has_new_name |= footer.has_new_name;
+        }
+    }
+    synced
+}
+
+fn is_inline(inode: &Inode) -> bool {
+    inode.raw.i_inline & (inline::DATA | inline::DENTRY) != 0
+}

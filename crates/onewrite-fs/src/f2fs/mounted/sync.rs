@@ -1,0 +1,143 @@
+//! Sync: an fsync writes the file's content, then its changed nodes; recovery rolls them forward. Where that cannot do,
+//! it makes a checkpoint.
+//!
+//! ```text
+//!   content written ─► nodes placed ─┐ (the file is free again)
+//!   content written ─► nodes placed ─┴─► round: FLUSH ─► nodes written ─► FLUSH ─► all return
+//! ```
+//!
+//! The first FLUSH of a round comes before its nodes, so no node that recovery finds names content that is not there.
+//! Linux leaves it out and may show old content of freed blocks after a power loss.
+//!
+//! # Invariants
+//! - One round runs at a time. Nodes are written in the order in which they were placed, so no chain has a gap before
+//!   a node of a sync that returned.
+//! - A checkpoint waits until all placed nodes are written.
+
+use std::rc::Rc;
+
+use onewrite_block::{Cause, Request};
+
+use super::file::File;
+use super::node_batch::NodeBatch;
+use super::nodes::NodesFor;
+use super::volume::Volume;
+use crate::api::{FileKind, FsResult};
+use crate::f2fs::format::Nid;
+use crate::f2fs::format::checkpoint::flags;
+use crate::f2fs::format::hash::name_hash;
+use crate::pages::PagedFile;
+use crate::transfer::Durability;
+
+/// Checkpoints after which an fsync gives up that finds no room for content.
+const ATTEMPTS: usize = 8;
+
+/// What a sync makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Synced {
+    /// Its content and its inode.
+    Everything,
+    /// Its content, and what is needed to read it.
+    Data,
+}
+
+impl Volume {
+    /// See `FileSystem::fsync` and `fdatasync`.
+    pub(super) async fn sync_file(&self, file: &Rc<File>, what: Synced) -> FsResult<()> {
+        self.check_writable()?;
+        for _ in 0..ATTEMPTS {
+            let held = file.lock().read().await;
+            self.pages.sync(self, file).await?;
+            if file.pages().is_dirty() {
+                drop(held);
+                self.checkpoint().await?;
+                continue;
+            }
+            let _changes = self.changes.read().await;
+            self.check_writable()?;
+            if self.needs_checkpoint(file, what) {
+                break;
+            }
+            let round = self.place_for_sync(file, what).await?;
+            drop((_changes, held));
+            return self.wait_for_round(round).await;
+        }
+        self.checkpoint().await
+    }
+
+    /// Whether recovery could not roll an fsync of the file forward.
+    fn needs_checkpoint(&self, file: &File, what: Synced) -> bool {
+        let has_changed = file.is_changed() || what == Synced::Everything && file.is_unsaved();
+        let has_nodes = !self.dirty_nodes_of(file.number()).is_empty();
+        if !has_changed && !has_nodes {
+            return false;
+        }
+        let raw = file.raw();
+        let parent = Nid(raw.i_pino.get());
+        let is_new = self.numbers.borrow().is_new(file.number());
+        let name = &raw.i_name[..(raw.i_namelen.get() as usize).min(raw.i_name.len())];
+        let is_taken_over = || self.names_gone.borrow().contains(&(parent, name_hash(name)));
+        file.kind() != FileKind::Regular
+            || raw.i_links.get() != 1
+            || file.is_bound_to(self.version())
+            || self.checkpoint.borrow().has(flags::UMOUNT)
+            || is_new && (self.numbers.borrow().is_new(parent) || is_taken_over())
+    }
+
+    /// Gives the file's changed nodes their addresses. Returns the round that writes them.
+    async fn place_for_sync(&self, file: &Rc<File>, what: Synced) -> FsResult<u64> {
+        if what == Synced::Everything || file.is_changed() {
+            self.save_inode(file).await?;
+        }
+        let nids = self.dirty_nodes_of(file.number());
+        if nids.is_empty() {
+            return Ok(self.syncs.last());
+        }
+        let has_new_name = self.numbers.borrow().is_new(file.number());
+        let mut batch = self.syncs.batch();
+        let placed = self.place_nodes(&mut batch, file.number(), &nids, NodesFor::Fsync { has_new_name });
+        // Half a file's nodes without a mark are nothing to recovery, but the next checkpoint must come first.
+        placed.inspect_err(|_| file.bind_to(self.version()))?;
+        Ok(self.syncs.next())
+    }
+
+    /// Waits until a round has ended; runs it if nobody does.
+    async fn wait_for_round(&self, round: u64) -> FsResult<()> {
+        while !self.syncs.has_ended(round) {
+            match self.syncs.is_running() {
+                true => self.pages.progress().wait().await,
+                false => self.run_round().await?,
+            }
+        }
+        self.check_failure()
+    }
+
+    async fn run_round(&self) -> FsResult<()> {
+        let outcome = self.write_round(self.syncs.begin()).await;
+        self.syncs.end();
+        self.pages.progress().notify_all();
+        outcome.inspect_err(|error| self.fail(error))
+    }
+
+    async fn write_round(&self, batch: NodeBatch) -> FsResult<()> {
+        if self.is_unflushed.replace(false) {
+            self.flush().await?;
+        }
+        let is_one = batch.run_count() == 1 && self.port.geometry().fua;
+        let durability = if is_one { Durability::Fua } else { Durability::Volatile };
+        self.write_nodes(batch, durability, Cause::Journal).await?;
+        self.count(|counters| counters.commits += 1);
+        if is_one { Ok(()) } else { self.flush().await }
+    }
+
+    pub(super) async fn flush(&self) -> FsResult<()> {
+        let outcome = self.port.request(Request::flush(Cause::Journal)).await;
+        outcome.map(drop).inspect_err(|error| self.fail(&error.clone().into()))?;
+        Ok(())
+    }
+
+    /// Waits until all placed nodes are written.
+    pub(super) async fn wait_for_rounds(&self) -> FsResult<()> {
+        self.wait_for_round(self.syncs.last()).await
+    }
+}

@@ -1,0 +1,167 @@
+//! Writing files: into the page cache, with blocks reserved in the map; writeback gives them addresses.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::file::File;
+use super::map::size_max;
+use super::volume::Volume;
+use crate::api::{FsError, FsResult, Manner};
+use crate::content::Content;
+use crate::f2fs::format::DataAddress;
+use crate::pages::{PAGE_BYTES, PagedFile, check_direct, page_key};
+use crate::transfer::step_end;
+
+impl Volume {
+    /// # Errors
+    /// [`FsError::TooLarge`] if no map reaches byte `end`.
+    pub(super) fn check_end(&self, file: &File, end: u64) -> FsResult<()> {
+        match end <= size_max(file) {
+            true => Ok(()),
+            false => Err(FsError::TooLarge { ino: file.ino(), size: end, size_max: size_max(file) }),
+        }
+    }
+
+    /// See `FileSystem::write`. The caller holds the file's lock alone.
+    pub(super) async fn write_file(
+        &self,
+        file: &Rc<File>,
+        offset: u64,
+        content: Content<'_>,
+        manner: Manner,
+    ) -> FsResult<()> {
+        let end = offset.saturating_add(content.length());
+        self.check_end(file, end)?;
+        if manner.direct {
+            check_direct(offset, content.length())?;
+            return self.write_past_cache(file, offset, content).await;
+        }
+        self.pages.note_write(&**file, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
+        let mut start = offset;
+        while start < end {
+            let stop = step_end(start, end);
+            self.pages.dirty_files().throttle(self).await?;
+            self.balance().await?;
+            self.write_step(file, start..stop, (offset, content)).await?;
+            start = stop;
+        }
+        Ok(())
+    }
+
+    async fn write_step(&self, file: &Rc<File>, bytes: Range<u64>, whole: (u64, Content<'_>)) -> FsResult<()> {
+        let _changes = self.changes.read().await;
+        self.check_writable()?;
+        self.move_out_content(file).await?;
+        let (first, last) = (bytes.start / PAGE_BYTES, (bytes.end - 1) / PAGE_BYTES);
+        let mut step = self.pages.begin_step(self, file, first..last + 1, whole).await?;
+        let (reached, outcome) = self.reserve_pages(file, first..last + 1).await;
+        if reached > first {
+            self.pages.put_dirty(self, file, first..reached, &mut step).await?;
+            self.grow_to(file, bytes.end.min(reached * PAGE_BYTES));
+            self.stamp_modified(file);
+        }
+        outcome
+    }
+
+    /// Reserves a block for each page without one. Gives the page before which all have one.
+    pub(super) async fn reserve_pages(&self, file: &Rc<File>, pages: Range<u64>) -> (u64, FsResult<()>) {
+        let mut index = pages.start;
+        while index < pages.end {
+            let slot = match self.find_or_make(file, index).await {
+                Ok(slot) => slot,
+                Err(error) => return (index, Err(error)),
+            };
+            let stop = pages.end.min(index + slot.left);
+            let first = index;
+            while index < stop {
+                let slot = slot.behind(index - first);
+                if self.address(&slot) == DataAddress::Hole {
+                    if let Err(error) = self.space.borrow_mut().reserve(1) {
+                        return (index, Err(error));
+                    }
+                    self.set_address(file, &slot, DataAddress::Reserved);
+                    self.add_blocks(file, 1);
+                }
+                index += 1;
+            }
+        }
+        (pages.end, Ok(()))
+    }
+
+    fn grow_to(&self, file: &File, end: u64) {
+        if end > file.size() {
+            file.change_raw(|raw| raw.i_size.set(end));
+            self.note_unsaved(file);
+        }
+    }
+
+    /// Stamps the file's content as modified.
+    pub(super) fn stamp_modified(&self, file: &File) {
+        file.stamp(true, self.timestamp());
+        self.note_unsaved(file);
+    }
+
+    /// Stamps the inode as changed.
+    pub(super) fn stamp_changed(&self, file: &File) {
+        file.stamp(false, self.timestamp());
+        self.note_unsaved(file);
+    }
+
+    async fn write_past_cache(&self, file: &Rc<File>, offset: u64, content: Content<'_>) -> FsResult<()> {
+        let (first, stop) = (offset / PAGE_BYTES, (offset + content.length()) / PAGE_BYTES);
+        if first == stop {
+            return Ok(());
+        }
+        self.balance().await?;
+        {
+            let _changes = self.changes.read().await;
+            self.check_writable()?;
+            self.move_out_content(file).await?;
+            self.pages.write_pages(self, file, first..stop).await?;
+            self.pages.wait_for_writes(&**file).await;
+            let (reached, outcome) = self.reserve_pages(file, first..stop).await;
+            debug_assert!(outcome.is_err() || reached == stop, "all pages have a block");
+            outcome?;
+        }
+        self.pages.discard(file.number().0.into(), first..stop);
+        let pages = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
+        self.pages.write_past_cache(self, file, first, pages).await?;
+        let _changes = self.changes.read().await;
+        self.grow_to(file, offset + content.length());
+        self.stamp_modified(file);
+        Ok(())
+    }
+
+    /// Zeros the bytes behind byte `size` in its page. The caller holds the file's lock alone and is about to change
+    /// the size.
+    pub(super) async fn zero_tail(&self, file: &Rc<File>, size: u64) -> FsResult<()> {
+        let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
+        if used == 0 || !self.is_written(file, index).await? {
+            return Ok(());
+        }
+        let page = self.pages.file_page(self, file, index, index + 1).await?;
+        if page.bytes()[used..].iter().any(|byte| *byte != 0) {
+            self.pages.change_dirty(&**file, index, used..PAGE_BYTES as usize, |bytes| bytes.fill(0));
+        }
+        Ok(())
+    }
+
+    /// Whether page `index` has content: a block, or a dirty page that gets one.
+    pub(super) async fn is_written(&self, file: &File, index: u64) -> FsResult<bool> {
+        Ok(match self.find(file, index).await? {
+            super::map::Named::By(slot) => {
+                let is_block = matches!(self.address(&slot), DataAddress::Block(_));
+                is_block || self.pages.is_newer(page_key(file, index))
+            }
+            super::map::Named::Nothing { .. } => false,
+        })
+    }
+
+    /// Whether a block is named or reserved for page `index`.
+    pub(super) async fn is_named(&self, file: &File, index: u64) -> FsResult<bool> {
+        Ok(match self.find(file, index).await? {
+            super::map::Named::By(slot) => self.address(&slot) != DataAddress::Hole,
+            super::map::Named::Nothing { .. } => false,
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Logs: six places at which blocks are taken, each in a segment of its own.
+//!
+//! A log takes the blocks of a free segment in order. If few free segments are left, it threads through the free blocks
+//! of a used segment of its sort. It always knows the block that it takes next, which the footers of nodes name.
+
+use onewrite_block::{PAGE_SIZE, Page};
+
+use super::{NODE_SEGMENTS, Space, THREADED_FROM};
+use crate::block::BlockNo;
+use crate::f2fs::format::SegmentNo;
+use crate::f2fs::format::checkpoint::LogPosition;
+use crate::f2fs::format::layout::SEGMENT_BLOCKS;
+use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::format::summary::{self, Summary, SummaryKind};
+
+const BLOCKS: usize = SEGMENT_BLOCKS as usize;
+
+/// The owner of a block, for the summary of its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::f2fs) struct Owner {
+    pub(in crate::f2fs) summary: Summary,
+    /// Version of the node's entry in the NAT.
+    pub(in crate::f2fs) version: u8,
+}
+
+/// One log.
+#[derive(Clone, Debug)]
+pub(in crate::f2fs) struct Log {
+    position: LogPosition,
+    /// The summary of its segment, as a block.
+    owners: Box<[u8; PAGE_SIZE]>,
+}
+
+impl Log {
+    /// A log that stands at `position`; `owners` is the summary of its segment.
+    pub(in crate::f2fs) fn new(position: LogPosition, owners: [u8; PAGE_SIZE]) -> Log {
+        Log { position, owners: Box::new(owners) }
+    }
+
+    pub(in crate::f2fs) fn segment(&self) -> SegmentNo {
+        self.position.segment
+    }
+
+    pub(in crate::f2fs) fn position(&self) -> LogPosition {
+        self.position
+    }
+
+    /// The summary of its segment, as a block without a journal.
+    pub(in crate::f2fs) fn owners(&self) -> &[u8; PAGE_SIZE] {
+        &self.owners
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        usize::from(self.position.next) >= BLOCKS
+    }
+}
+
+impl Space {
+    /// The block that a log takes next; `None` if nothing is left for it.
+    pub(in crate::f2fs) fn next_block(&self, kind: LogKind) -> Option<BlockNo> {
+        let log = self.log(kind);
+        (!log.is_full()).then(|| self.layout.segment_start(log.segment()) + u64::from(log.position.next))
+    }
+
+    /// Blocks beside each other that a log takes next, at most `most`; 0 if nothing is left for it.
+    pub(in crate::f2fs) fn run_of(&self, kind: LogKind, most: u64) -> u64 {
+        let log = self.log(kind);
+        let start = usize::from(log.position.next);
+        let end = BLOCKS.min(start + most as usize);
+        (start..end).take_while(|index| self.is_open(log.segment(), *index)).count() as u64
+    }
+
+    /// Whether a log may take block `index` of a segment.
+    fn is_open(&self, segment: SegmentNo, index: usize) -> bool {
+        let is_taken = self.taken.get(&segment).is_some_and(|taken| taken.has(index));
+        !is_taken && self.segments[segment.0 as usize].is_open(index)
+    }
+
+    /// Takes the log's next block; `None` if nothing is left for it.
+    pub(in crate::f2fs) fn take(&mut self, kind: LogKind, owner: Owner) -> Option<BlockNo> {
+        let block = self.next_block(kind)?;
+        let position = self.log(kind).position;
+        let index = usize::from(position.next);
+        self.mark(position.segment, index, kind);
+        summary::put_entry(&mut self.logs[kind as usize].owners[..], index, owner.summary, owner.version);
+        let next = (index + 1..BLOCKS).find(|next| self.is_open(position.segment, *next)).unwrap_or(BLOCKS);
+        self.logs[kind as usize].position.next = next as u16;
+        if next == BLOCKS {
+            self.leave(kind);
+        }
+        Some(block)
+    }
+
+    /// Leaves a full segment: its summary goes to the SSA, and the log goes on elsewhere, if it can.
+    fn leave(&mut self, kind: LogKind) {
+        let log = &self.logs[kind as usize];
+        let page = Page::from_slice(&log.owners[..]);
+        self.full.insert(self.layout.ssa + u64::from(log.segment().0), page);
+        // If nothing was taken from it, the next checkpoint makes it free.
+        self.barred.push(self.log(kind).segment());
+        self.enter_next(kind);
+    }
+
+    /// Lets a log that has nothing left look again, for example after a checkpoint.
+    pub(in crate::f2fs) fn look_again(&mut self) {
+        for kind in LogKind::ALL {
+            if self.log(kind).is_full() {
+                self.enter_next(kind);
+            }
+        }
+    }
+
+    /// Lets all logs begin segments of their own. What is left of their segments stays as it is.
+    pub(in crate::f2fs) fn move_logs(&mut self) {
+        for kind in LogKind::ALL {
+            self.leave(kind);
+        }
+    }
+
+    fn enter_next(&mut self, kind: LogKind) {
+        let kept = if kind.is_node() { 0 } else { NODE_SEGMENTS };
+        let fresh = |space: &Space| space.free.next(space.log(kind).segment()).filter(|_| space.free.count() > kept);
+        let is_scarce = self.free.count() <= THREADED_FROM;
+        let entered = match if is_scarce { self.take_prepared(kind) } else { None } {
+            Some(prepared) => Some((prepared.segment, prepared.owners, true)),
+            None => fresh(self).map(|segment| (segment, Box::new([0; PAGE_SIZE]), false)),
+        };
+        let Some((segment, mut owners, is_threaded)) = entered else {
+            self.logs[kind as usize].position.next = BLOCKS as u16;
+            return;
+        };
+        self.free.take(segment);
+        self.segments[segment.0 as usize].set_log(kind);
+        self.changed.insert(segment);
+        summary::put_kind(&mut owners[..], if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data });
+        let first = (0..BLOCKS).find(|index| self.is_open(segment, *index)).unwrap_or(BLOCKS);
+        self.logs[kind as usize] = Log { position: LogPosition { segment, next: first as u16, is_threaded }, owners };
+    }
+}

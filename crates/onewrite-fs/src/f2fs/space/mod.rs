@@ -1,0 +1,273 @@
+//! Space: which blocks of the main area are in use, where the six logs stand, and how much is left.
+//!
+//! Its one idea: between two checkpoints a block changes only from free to used. A block that is given back stays as it
+//! is until the next checkpoint is durable, so the last checkpoint and the nodes that fsyncs wrote behind it find
+//! everything that they name.
+//!
+//! ```text
+//!   free segment ──► a log's ──► full ──► its blocks are given back one by one ──► empty ──► checkpoint ──► free
+//!                      ▲                        │ few free segments are left
+//!                      └── its free blocks ◄────┘
+//! ```
+//!
+//! # Invariants
+//! - A log never takes a block that is in use, was in use at the last checkpoint, or was taken since.
+//! - A segment holds either content or nodes while any of its blocks is in use.
+//! - A segment is free if none of its blocks is in use, was in use at the last checkpoint, or was taken since, and no
+//!   log stands in it.
+
+mod free;
+mod logs;
+mod segment;
+mod threads;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use onewrite_block::Page;
+
+use super::format::layout::SEGMENT_BLOCKS;
+use super::format::sit::{LogKind, SitEntry};
+use super::format::{Checkpoint, Layout, SegmentNo};
+use crate::api::{FsError, FsResult};
+use crate::block::{BlockNo, BlockRange};
+use free::FreeSegments;
+pub(super) use logs::{Log, Owner};
+use segment::{Map, Segment};
+pub(super) use threads::Prepared;
+
+/// Free segments that only the logs of nodes take: a checkpoint must always find room for its nodes.
+const NODE_SEGMENTS: usize = 4;
+/// With as many free segments or fewer, logs thread through free blocks of used segments.
+const THREADED_FROM: usize = NODE_SEGMENTS + 4;
+
+/// See the module's head.
+pub(super) struct Space {
+    layout: Layout,
+    segments: Vec<Segment>,
+    /// Blocks taken since the last checkpoint, by segment.
+    taken: BTreeMap<SegmentNo, Map>,
+    /// Segments whose entry differs from that of the last checkpoint.
+    changed: BTreeSet<SegmentNo>,
+    free: FreeSegments,
+    /// Segments that no log takes before the next checkpoint.
+    barred: Vec<SegmentNo>,
+    /// Used segments that a log may enter.
+    prepared: Vec<Prepared>,
+    logs: [Log; 6],
+    /// Summaries of full segments that are still to be written.
+    full: BTreeMap<BlockNo, Page>,
+    counts: Counts,
+    /// Seconds that the file system has been mounted in its life.
+    pub(super) age: u64,
+}
+
+/// What is in use, as a checkpoint counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Blocks that files and nodes may take.
+    pub(super) user_blocks: u64,
+    /// Blocks of nodes and content, reserved ones too.
+    pub(super) blocks: u64,
+    /// Nodes.
+    pub(super) nodes: u32,
+    /// Nodes that are inodes.
+    pub(super) inodes: u32,
+}
+
+impl Space {
+    /// The space as a checkpoint has it: `entries` for all segments, and the owners of the blocks of the logs'
+    /// segments.
+    pub(super) fn new(layout: &Layout, checkpoint: &Checkpoint, entries: &[SitEntry], logs: [Log; 6]) -> Space {
+        let raw = &checkpoint.raw;
+        let counts = Counts {
+            user_blocks: raw.user_block_count.get(),
+            blocks: raw.valid_block_count.get(),
+            nodes: raw.valid_node_count.get(),
+            inodes: raw.valid_inode_count.get(),
+        };
+        let segments: Vec<Segment> = entries.iter().map(Segment::new).collect();
+        let mut free = FreeSegments::new(segments.len());
+        let stand = |segment: usize| logs.iter().any(|log| log.segment().0 as usize == segment);
+        for (index, _) in segments.iter().enumerate().filter(|(index, segment)| segment.is_unused() && !stand(*index)) {
+            free.give(SegmentNo(index as u32));
+        }
+        Space {
+            layout: layout.clone(),
+            segments,
+            taken: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            free,
+            barred: Vec::new(),
+            prepared: Vec::new(),
+            logs,
+            full: BTreeMap::new(),
+            counts,
+            age: raw.elapsed_time.get(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Where a log stands.
+    pub(super) fn log(&self, kind: LogKind) -> &Log {
+        &self.logs[kind as usize]
+    }
+
+    /// Counts `blocks` more in use.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if files and nodes may not take so many.
+    pub(super) fn reserve(&mut self, blocks: u64) -> FsResult<()> {
+        let free = self.counts.user_blocks.saturating_sub(self.counts.blocks);
+        if blocks > free {
+            return Err(FsError::NoSpace { what: "blocks", needed: blocks, free });
+        }
+        self.counts.blocks += blocks;
+        Ok(())
+    }
+
+    /// Counts `blocks` fewer in use.
+    pub(super) fn unreserve(&mut self, blocks: u64) {
+        self.counts.blocks = self.counts.blocks.saturating_sub(blocks);
+    }
+
+    /// Counts a node that was made; its block is reserved.
+    pub(super) fn add_node(&mut self, is_inode: bool) {
+        self.counts.nodes += 1;
+        self.counts.inodes += u32::from(is_inode);
+    }
+
+    /// Counts a node that is gone; its block is no longer reserved.
+    pub(super) fn drop_node(&mut self, is_inode: bool) {
+        self.counts.nodes = self.counts.nodes.saturating_sub(1);
+        self.counts.inodes = self.counts.inodes.saturating_sub(u32::from(is_inode));
+    }
+
+    /// Whether a block of the main area is in use.
+    pub(super) fn is_used(&self, block: BlockNo) -> bool {
+        self.layout.position(block).is_some_and(|(segment, index)| self.segments[segment.0 as usize].is_used(index))
+    }
+
+    /// Gives a block back; no-op for a block that is free or outside the main area.
+    pub(super) fn give_back(&mut self, block: BlockNo) {
+        if let Some((segment, index)) = self.layout.position(block) {
+            self.segments[segment.0 as usize].give_back(index, self.age);
+            self.changed.insert(segment);
+        }
+    }
+
+    /// Takes a block that recovery found in use. False if it is in use already or lies outside the main area.
+    pub(super) fn claim(&mut self, block: BlockNo, kind: LogKind) -> bool {
+        let Some((segment, index)) = self.layout.position(block) else { return false };
+        if self.is_used(block) {
+            return false;
+        }
+        self.mark(segment, index, kind);
+        true
+    }
+
+    fn mark(&mut self, segment: SegmentNo, index: usize, kind: LogKind) {
+        self.free.take(segment);
+        self.segments[segment.0 as usize].take(index, kind, self.age);
+        self.taken.entry(segment).or_default().set(index);
+        self.changed.insert(segment);
+    }
+
+    /// Keeps all logs out of the segment of a block until the next checkpoint; no-op outside the main area.
+    pub(super) fn bar_block(&mut self, block: BlockNo) {
+        if let Some((segment, _)) = self.layout.position(block)
+            && !self.barred.contains(&segment)
+        {
+            self.free.take(segment);
+            self.barred.push(segment);
+        }
+    }
+
+    /// Whether no block of a segment is in use or was at the last checkpoint.
+    pub(super) fn is_unused(&self, segment: SegmentNo) -> bool {
+        self.segments[segment.0 as usize].is_unused()
+    }
+
+    /// Block `block` of the SSA gets this content.
+    pub(super) fn put_full_summary(&mut self, block: BlockNo, page: Page) {
+        self.full.insert(block, page);
+    }
+
+    /// Whether anything differs from the last checkpoint.
+    pub(super) fn has_changes(&self) -> bool {
+        !self.changed.is_empty() || !self.full.is_empty() || !self.barred.is_empty()
+    }
+
+    /// Whether a checkpoint would give back segments that are needed, or `nodes` changed nodes need all that is left.
+    pub(super) fn wants_checkpoint(&self, nodes: usize) -> bool {
+        let is_starved = self.logs.iter().any(Log::is_full);
+        let is_scarce = self.free.count() <= THREADED_FROM + nodes / SEGMENT_BLOCKS as usize;
+        let is_emptied = |segment: &SegmentNo| self.segments[segment.0 as usize].used() == 0;
+        let emptied = || self.changed.iter().filter(|segment| is_emptied(segment)).count();
+        is_starved && self.has_changes() || is_scarce && emptied() > self.logs.len()
+    }
+
+    /// Segments without a block in use in which no log stands, as a checkpoint counts them.
+    pub(super) fn empty_segments(&self) -> u32 {
+        let stand = self.logs.each_ref().map(Log::segment);
+        let is_empty =
+            |(index, segment): &(usize, &Segment)| segment.used() == 0 && !stand.contains(&SegmentNo(*index as u32));
+        self.segments.iter().enumerate().filter(is_empty).count() as u32
+    }
+
+    /// The summary that block `block` of the SSA is about to get.
+    pub(super) fn full_summary(&self, block: BlockNo) -> Option<Page> {
+        self.full.get(&block).cloned()
+    }
+
+    /// Summaries of full segments that are not written yet, by block.
+    pub(super) fn full_summaries(&self) -> impl Iterator<Item = (BlockNo, Page)> {
+        self.full.iter().map(|(block, page)| (*block, page.clone()))
+    }
+
+    /// Entries that differ from those of the last checkpoint.
+    pub(super) fn changed_entries(&self) -> Vec<(SegmentNo, SitEntry)> {
+        self.changed.iter().map(|segment| (*segment, self.segments[segment.0 as usize].entry())).collect()
+    }
+
+    /// The state is that of a durable checkpoint from now on. Gives the runs of blocks of segments that are free now.
+    pub(super) fn note_checkpoint(&mut self) -> Vec<BlockRange> {
+        self.full.clear();
+        self.taken.clear();
+        self.forget_prepared();
+        let mut freed: Vec<SegmentNo> = std::mem::take(&mut self.barred);
+        let stand = self.logs.each_ref().map(Log::segment);
+        for segment in std::mem::take(&mut self.changed) {
+            self.segments[segment.0 as usize].note_checkpoint();
+            freed.push(segment);
+        }
+        freed.sort_unstable();
+        freed.dedup();
+        freed.retain(|segment| self.segments[segment.0 as usize].is_unused() && !stand.contains(segment));
+        freed.retain(|segment| self.free.give(*segment));
+        let run = |segment: &SegmentNo| self.layout.segment_start(*segment).run(SEGMENT_BLOCKS);
+        freed.iter().map(run).collect()
+    }
+
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let stand = self.logs.each_ref().map(Log::segment);
+        for (index, segment) in self.segments.iter().enumerate() {
+            let number = SegmentNo(index as u32);
+            segment.check().map_err(|problem| format!("segment {number}: {problem}"))?;
+            let holds_nothing = segment.is_unused() && !self.taken.contains_key(&number);
+            let is_free = holds_nothing && !stand.contains(&number) && !self.barred.contains(&number);
+            if self.free.contains(number) != is_free {
+                return Err(format!("segment {number} is free: {is_free}; the free segments say otherwise"));
+            }
+        }
+        let marked: u64 = self.segments.iter().map(|segment| u64::from(segment.used())).sum();
+        match marked <= self.counts.blocks {
+            true => Ok(()),
+            false => Err(format!("{marked} blocks are marked, {} are counted", self.counts.blocks)),
+        }
+    }
+}

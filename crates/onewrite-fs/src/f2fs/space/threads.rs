@@ -1,0 +1,75 @@
+//! Threads: used segments whose free blocks the logs take when few free segments are left.
+//!
+//! A log enters a segment without waiting, but needs its summary then. So segments are prepared ahead: chosen, and
+//! their summaries read.
+
+use onewrite_block::PAGE_SIZE;
+
+use super::{Log, Space, THREADED_FROM};
+use crate::block::BlockNo;
+use crate::f2fs::format::SegmentNo;
+use crate::f2fs::format::sit::LogKind;
+
+/// Prepared segments of nodes, and as many of content, that are wanted while free segments are scarce.
+const PREPARED: usize = 4;
+/// Fewest free blocks of a segment that is worth a log's visit.
+const OPEN_MIN: u16 = 16;
+
+/// A used segment that a log may enter.
+pub(in crate::f2fs) struct Prepared {
+    pub(in crate::f2fs) segment: SegmentNo,
+    /// The summary of the segment, as a block.
+    pub(in crate::f2fs) owners: Box<[u8; PAGE_SIZE]>,
+}
+
+impl Space {
+    /// A segment that should be prepared, with the block of its summary; `None` if enough are.
+    pub(in crate::f2fs) fn wants_prepared(&self) -> Option<(SegmentNo, BlockNo)> {
+        if self.free.count() > THREADED_FROM {
+            return None;
+        }
+        let segment = [false, true].into_iter().find_map(|nodes| self.best_thread(nodes))?;
+        Some((segment, self.layout.ssa + u64::from(segment.0)))
+    }
+
+    /// The segment with most free blocks that is not prepared yet, if more are wanted.
+    fn best_thread(&self, nodes: bool) -> Option<SegmentNo> {
+        let is_alike = |segment: SegmentNo| self.segments[segment.0 as usize].holds_nodes() == nodes;
+        if self.prepared.iter().filter(|prepared| is_alike(prepared.segment)).count() >= PREPARED {
+            return None;
+        }
+        let stand = self.logs.each_ref().map(Log::segment);
+        let is_taken = |segment: SegmentNo| {
+            let is_prepared = self.prepared.iter().any(|prepared| prepared.segment == segment);
+            self.free.contains(segment) || self.taken.contains_key(&segment) || stand.contains(&segment) || is_prepared
+        };
+        let numbers = (0..self.segments.len() as u32).map(SegmentNo);
+        let open = |segment: &SegmentNo| self.segments[segment.0 as usize].open_count();
+        numbers
+            .filter(|segment| is_alike(*segment) && !is_taken(*segment) && !self.barred.contains(segment))
+            .filter(|segment| (OPEN_MIN..512).contains(&open(segment)))
+            .max_by_key(|segment| (open(segment), std::cmp::Reverse(segment.0)))
+    }
+
+    /// Adds a segment whose summary was read.
+    pub(in crate::f2fs) fn prepare(&mut self, prepared: Prepared) {
+        self.prepared.push(prepared);
+    }
+
+    /// Forgets all prepared segments.
+    pub(super) fn forget_prepared(&mut self) {
+        self.prepared.clear();
+    }
+
+    /// The next prepared segment of the log's sort.
+    pub(super) fn take_prepared(&mut self, kind: LogKind) -> Option<Prepared> {
+        let stand = self.logs.each_ref().map(Log::segment);
+        let is_usable = |prepared: &Prepared| {
+            let segment = &self.segments[prepared.segment.0 as usize];
+            let is_free = self.free.contains(prepared.segment);
+            segment.holds_nodes() == kind.is_node() && !is_free && !stand.contains(&prepared.segment)
+        };
+        let at = self.prepared.iter().position(is_usable)?;
+        Some(self.prepared.remove(at))
+    }
+}

@@ -1,0 +1,66 @@
+//! Many parallel tasks on F2FS against a model. After every operation, the answer or error number and the state of the
+//! touched files are the same. The test compares the whole tree now and then and after each of several remounts. At the
+//! end fsck.f2fs and our checker run. A failure names its seed; this replays it:
+//!
+//! ```text
+//! ONEWRITE_SEED=… ONEWRITE_SEEDS=1 cargo test -p onewrite-fs --test f2fs_model
+//! ```
+
+#[path = "operations/mod.rs"]
+mod operations;
+mod support;
+
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Device};
+use onewrite_fs::f2fs::{F2fsOptions, FsyncMode};
+use operations::model::Model;
+use operations::tasks::{MOUNTS, Run, assert_mixed, mounted};
+use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
+use support::seeds;
+use support::volume::image;
+
+const MIB: u64 = 1024 * 1024;
+
+/// Runs one seed on a disk of 128 MiB.
+fn run(seed: u64, options: F2fsOptions) {
+    let F2fsOptions { cache_pages, fsync_mode, .. } = options;
+    let name = format!("ONEWRITE_SEED={seed}, {fsync_mode:?}, cache of {cache_pages} pages");
+    let choices = Choices::new(seed);
+    let (mut model, mut failures) = (Model::default(), 0);
+    let mut device: Box<dyn Device> = Box::new(new_disk(128 * MIB));
+    for mount in 0..MOUNTS {
+        let choices = choices.stream("mount", mount);
+        let (run_name, before) = (name.clone(), model);
+        let ((failed, after), left) = with_mount(device, options, Left::Unmounted, move |fs, port| async move {
+            let runtime = port.runtime().clone();
+            let run = Run::new(run_name, before, &runtime);
+            let failures = mounted(Rc::clone(&run), fs, runtime, choices, mount).await?;
+            Ok((failures, run.model.take()))
+        });
+        (model, device) = (after, left);
+        failures += failed;
+    }
+    assert_clean(&image(device));
+    assert_mixed(failures, &name);
+}
+
+/// Runs several seeds from `first` on, or those that the environment sets.
+fn runs(first: u64, options: F2fsOptions) {
+    seeds(first, 3).for_each(|seed| run(seed, options));
+}
+
+#[test]
+fn tasks_agree_with_the_model() {
+    runs(100, F2fsOptions::default());
+}
+
+#[test]
+fn tasks_short_of_memory_agree_with_the_model() {
+    runs(200, F2fsOptions { cache_pages: 512, ..F2fsOptions::default() });
+}
+
+#[test]
+fn tasks_whose_names_survive_with_their_files_agree_with_the_model() {
+    runs(300, F2fsOptions { fsync_mode: FsyncMode::Strict, ..F2fsOptions::default() });
+}
