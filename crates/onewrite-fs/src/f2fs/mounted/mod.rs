@@ -1,7 +1,7 @@
 //! A mounted F2FS that can be changed.
 //!
-//! Its one idea: everything gets a new address. Content goes to the logs when it is written back, nodes when an fsync or
-//! a checkpoint writes them. What the last checkpoint names stays untouched until the next one is durable.
+//! Its one idea: everything gets a new address. Content goes to the logs when it is written back, nodes when an fsync
+//! or a checkpoint writes them. What the last checkpoint names stays untouched until the next one is durable.
 //!
 //! ```text
 //!   operations ─► nodes and inodes in memory ─┬─ fsync: content, FLUSH, the file's nodes, FLUSH     (sync)

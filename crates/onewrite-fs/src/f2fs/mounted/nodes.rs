@@ -32,8 +32,8 @@ pub(super) enum NodesFor {
 }
 
 impl Volume {
-    /// Brings node `nid` into memory, which belongs to inode `owner` at position `offset` of its tree. It stays there at
-    /// least until the next wait.
+    /// Brings node `nid` into memory, which belongs to inode `owner` at position `offset` of its tree. It stays there
+    /// at least until the next wait.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if the number is free; [`FsError::Damaged`] if NAT or footer disagree; device errors.

@@ -1,6 +1,6 @@
 //! Roll-forward: what fsyncs made durable behind the last checkpoint.
 //!
-//! An fsync writes nodes into the log of warm nodes and marks the last one. Each node names the block that its log takes
+//! An fsync writes nodes into the log of warm nodes and marks the last. Each node names the block that its log takes
 //! next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version of this
 //! checkpoint. The nodes of an inode count up to its last mark; what follows belongs to a checkpoint that was not
 //! finished.
