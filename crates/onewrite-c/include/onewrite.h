@@ -117,7 +117,7 @@ struct ow_stat {
    */
   struct ow_time ctime;
   /**
-   * Creation.
+   * Creation; zeros where the image does not keep it.
    */
   struct ow_time btime;
 };

@@ -46,7 +46,7 @@ pub struct ow_stat {
     pub mtime: ow_time,
     /// Last change of anything.
     pub ctime: ow_time,
-    /// Creation.
+    /// Creation; zeros where the image does not keep it.
     pub btime: ow_time,
 }
 
@@ -83,7 +83,7 @@ impl From<Metadata> for ow_stat {
             atime: metadata.accessed.into(),
             mtime: metadata.modified.into(),
             ctime: metadata.changed.into(),
-            btime: metadata.created.into(),
+            btime: metadata.created.unwrap_or_default().into(),
         }
     }
 }

@@ -102,8 +102,8 @@ pub struct Attributes {
     pub modified: Timestamp,
     /// Last change of anything.
     pub changed: Timestamp,
-    /// Creation.
-    pub created: Timestamp,
+    /// Creation; `None` where the format or the inode has no room for it.
+    pub created: Option<Timestamp>,
     /// The device that a device node names.
     pub device: DeviceNumber,
     /// Generation, for file handles.

@@ -26,8 +26,8 @@ pub struct Metadata {
     mtime: f64,
     /// Last change of anything, in seconds since 1970.
     ctime: f64,
-    /// Creation, in seconds since 1970.
-    created: f64,
+    /// Creation, in seconds since 1970; `None` where the image does not keep it.
+    created: Option<f64>,
 }
 
 impl From<onewrite_host::Metadata> for Metadata {
@@ -43,7 +43,7 @@ impl From<onewrite_host::Metadata> for Metadata {
             atime: seconds(found.accessed),
             mtime: seconds(found.modified),
             ctime: seconds(found.changed),
-            created: seconds(found.created),
+            created: found.created.map(seconds),
         }
     }
 }

@@ -44,9 +44,7 @@ pub fn with_device<T: 'static>(
     changes: Changes,
     work: impl AsyncFnOnce(DevicePort) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
-    if !image.exists() {
-        bail!("{}: no such image; `onewrite mkfs` makes one", image.display());
-    }
+    expect_image(image)?;
     if changes == Changes::InMemory {
         return on_device(view_disk(image)?, work);
     }
@@ -57,6 +55,18 @@ pub fn with_device<T: 'static>(
     match loops_on(image).into_iter().find(|now| !before.contains(now)) {
         Some(device) => Err(joined(image, &device).into()),
         None => Ok(done),
+    }
+}
+
+/// Refuses an image that does not exist; knows `IMAGE:PATH` with a path that does not begin with a slash.
+fn expect_image(image: &Path) -> anyhow::Result<()> {
+    if image.exists() {
+        return Ok(());
+    }
+    let name = image.display().to_string();
+    match name.split_once(':').filter(|(before, _)| Path::new(before).is_file()) {
+        Some((before, path)) => bail!("{name}: paths in an image begin with a slash; write {before}:/{path}"),
+        None => bail!("{name}: no such image; `onewrite mkfs` makes one"),
     }
 }
 
@@ -191,9 +201,7 @@ pub enum Beside {
 
 /// Opens the file system in `image` for reading, beside another mounted one. Changes are not kept.
 pub async fn beside(runtime: &Runtime, image: &Path) -> anyhow::Result<Beside> {
-    if !image.exists() {
-        bail!("{}: no such image; `onewrite mkfs` makes one", image.display());
-    }
+    expect_image(image)?;
     opened(runtime.attach(view_disk(image)?), image).await.with_context(|| image.display().to_string())
 }
 

@@ -95,7 +95,13 @@ impl FromStr for WorkloadSpec {
                 Ok(length @ 1..=3) => Ok(WorkloadSpec::Ace(length)),
                 _ => Err(refuse("a length of 1, 2 or 3 is needed")),
             },
-            "script" => Ok(WorkloadSpec::Script(rest.parse()?)),
+            "script" => {
+                let workload: Workload = rest.parse()?;
+                match workload.tasks.iter().all(Vec::is_empty) {
+                    true => Err(refuse("actions are needed, such as `script:create /a; sync`")),
+                    false => Ok(WorkloadSpec::Script(workload)),
+                }
+            }
             _ => Err(refuse("no such workload")),
         }
     }
@@ -113,7 +119,17 @@ mod tests {
         {
             assert_eq!(name.parse::<WorkloadSpec>().unwrap().to_string(), name);
         }
-        for name in ["ace:4", "random:0", "random-all:x", "atomic:0", "tree", "script:frob"] {
+        for name in [
+            "ace:4",
+            "random:0",
+            "random-all:x",
+            "atomic:0",
+            "tree",
+            "script:frob",
+            "script:",
+            "script: ;",
+            "script:sync >>",
+        ] {
             assert!(name.parse::<WorkloadSpec>().is_err(), "{name}");
         }
     }

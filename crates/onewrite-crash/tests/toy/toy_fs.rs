@@ -222,7 +222,7 @@ impl FileView for Toy {
             accessed: time,
             modified: time,
             changed: time,
-            created: time,
+            created: Some(time),
             device: DeviceNumber::NONE,
             generation: 0,
         })

@@ -87,7 +87,7 @@ pub enum FsError {
     #[error("the file system is read-only: {0}")]
     ReadOnly(String),
     /// The image has no superblock and no backup of one.
-    #[error("it holds no ext2, ext3 or ext4 file system: there is no superblock, and no backup of one")]
+    #[error("it holds no ext2, ext3, ext4 or F2FS file system: there is no superblock, and no backup of one")]
     NoFileSystem,
     /// A structure on disk is wrong.
     #[error("damaged file system: {place}: {problem}; run `onewrite fsck`")]

@@ -284,7 +284,7 @@ impl Node {
             accessed: inode.atime,
             modified: inode.mtime,
             changed: inode.ctime,
-            created: inode.crtime,
+            created: inode.created(),
             device: device_number(kind, &inode.block),
             generation: inode.generation,
         }

@@ -4,6 +4,7 @@
 //! After that a node's place costs at most one read of the NAT.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use onewrite_block::{DevicePort, PAGE_SIZE, Page};
 
@@ -31,7 +32,20 @@ pub(super) struct Tables {
     /// Newer SIT entries, by segment.
     pub(super) sit_journal: BTreeMap<SegmentNo, SitEntry>,
     /// Damage that was got around: a bad copy of superblock or checkpoint.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// Damage that was got around.
+pub(super) struct Warning {
+    pub(super) place: Place,
+    /// What is wrong there, and what is used in its stead.
+    pub(super) problem: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
 }
 
 /// The copies of the superblock, 0 and 1, that have F2FS's magic number.
@@ -178,14 +192,16 @@ pub(super) fn expect_owner(
     }
 }
 
-async fn superblock(blocks: &Blocks, warnings: &mut Vec<String>) -> FsResult<Layout> {
+async fn superblock(blocks: &Blocks, warnings: &mut Vec<Warning>) -> FsResult<Layout> {
     let mut first_error = None;
     for copy in 0..COPIES {
         let page = blocks.block(BlockNo(copy.into())).await?;
         let decoded = RawSuperblock::in_block(&page.bytes()[..], copy).and_then(|raw| Layout::decode(&raw, copy));
         match decoded {
             Ok(found) => {
-                warnings.extend(first_error.map(|error| format!("{error}; the second copy is used")));
+                if let Some(FormatError::Damaged { place, problem }) = first_error {
+                    warnings.push(Warning { place, problem: format!("{problem}; the second copy is used") });
+                }
                 return Ok(found);
             }
             Err(error @ FormatError::Unsupported { .. }) => return Err(error.into()),
@@ -196,16 +212,16 @@ async fn superblock(blocks: &Blocks, warnings: &mut Vec<String>) -> FsResult<Lay
 }
 
 /// The sound pack with the higher version.
-async fn checkpoint(blocks: &Blocks, layout: &Layout, warnings: &mut Vec<String>) -> FsResult<Checkpoint> {
+async fn checkpoint(blocks: &Blocks, layout: &Layout, warnings: &mut Vec<Warning>) -> FsResult<Checkpoint> {
     let first = pack(blocks, layout, 0).await;
     let second = pack(blocks, layout, 1).await;
     match (first, second) {
         // Versions wrap around: the newer is a little ahead.
         (Ok(first), Ok(second)) if (second.version().wrapping_sub(first.version()) as i64) > 0 => Ok(second),
         (Ok(first), Ok(_)) => Ok(first),
-        (Ok(sound), Err(FsError::Damaged { place, problem }))
-        | (Err(FsError::Damaged { place, problem }), Ok(sound)) => {
-            warnings.push(format!("{place}: {problem}; the other pack is used"));
+        (Ok(sound), Err(FsError::Damaged { problem, .. })) | (Err(FsError::Damaged { problem, .. }), Ok(sound)) => {
+            let place = Place::Checkpoint(1 - sound.pack);
+            warnings.push(Warning { place, problem: format!("{problem}; the other pack is used") });
             Ok(sound)
         }
         (Err(error), _) | (_, Err(error)) => Err(error),

@@ -10,9 +10,11 @@ use std::fs;
 use std::path::Path;
 
 use onewrite_block::{Executor, Geometry, Image, RamDisk};
+use onewrite_fs::BlockNo;
 use onewrite_fs::FsResult;
-use onewrite_fs::f2fs::check::{CheckOptions, Report, check};
-use support::f2fs::{fill, judged, make};
+use onewrite_fs::f2fs::check::{CheckOptions, Finding, Report, check};
+use onewrite_fs::f2fs::format::sit::LogKind;
+use support::f2fs::{Editor, fill, judged, make};
 use support::volume::load;
 use support::{Scratch, many};
 
@@ -66,9 +68,54 @@ fn images_of_f2fs_tools_are_clean() {
         assert!(report.is_clean(), "{arguments}, empty: {:?}", report.findings);
         fill(&image, &tree, "");
         let report = checked(load(&image)).expect("a check");
-        assert!(report.is_clean(), "{arguments}: {:?}", report.findings);
+        assert!(report.is_clean() && report.notes.is_empty(), "{arguments}: {:?} {:?}", report.findings, report.notes);
         assert!(report.used_inodes > 580 && report.used_blocks > 4_000, "{arguments}: {report:?}");
     }
+}
+
+/// The second superblock; and one version and one kind in the SSA, each of another block of content.
+#[test]
+fn notes_and_findings_name_their_places() {
+    let scratch = Scratch::new("f2fs-places");
+    let (tree, image) = (scratch.path("tree"), scratch.path("image"));
+    fs::create_dir(&tree).expect("directory");
+    fs::write(tree.join("large"), vec![4; 13_000_000]).expect("file");
+    make(&image, 128 * MIB, "");
+    fill(&image, &tree, "");
+    let told = |change: &dyn Fn(&mut Editor)| {
+        let mut editor = Editor::open(&image);
+        change(&mut editor);
+        let damaged = scratch.path("damaged");
+        editor.save(&damaged);
+        let report = checked(load(&damaged)).expect("a check");
+        let words = |found: &[Finding]| found.iter().map(ToString::to_string).collect::<Vec<_>>();
+        (words(&report.notes), words(&report.findings))
+    };
+    let only = |words: &[String], start: &str| words.len() == 1 && words[0].starts_with(start);
+    let (notes, findings) = told(&|editor| editor.block(BlockNo(0))[1024] ^= 1);
+    assert!(only(&notes, "superblock 0: magic number") && findings.is_empty(), "{notes:?} {findings:?}");
+    let mut editor = Editor::open(&image);
+    let other = 1 - editor.checkpoint.pack;
+    let (notes, findings) = told(&|editor| editor.block(editor.layout.pack(other))[0] ^= 1);
+    assert!(only(&notes, &format!("checkpoint pack {other}: checksum")), "{notes:?}");
+    assert_eq!(findings, Vec::<String>::new());
+    // A full segment of the file's content: its summary lies in the SSA.
+    let log = editor.checkpoint.log(LogKind::WarmData).segment.0;
+    let ssa = |editor: &Editor, segment: u32| editor.layout.ssa + u64::from(segment);
+    let segments = editor.layout.main_segments;
+    let mut is_full = |segment: u32| {
+        let at = ssa(&editor, segment);
+        segment != log && editor.block(at)[4091] == 0 && editor.block(at)[511 * 7..][..4] != [0; 4]
+    };
+    let full = (0..segments).find(|segment| is_full(*segment)).expect("a full segment of content");
+    let (notes, findings) = told(&|editor| editor.block(ssa(editor, full))[7 * 7 + 4] = 9);
+    assert!(
+        only(&notes, &format!("summary of segment {full}: block")) && notes[0].contains("has version 9"),
+        "{notes:?}"
+    );
+    assert_eq!(findings, Vec::<String>::new());
+    let (_, findings) = told(&|editor| editor.block(ssa(editor, full))[4091] = 1);
+    assert!(findings[0].contains("it says Some(Node)"), "{findings:?}");
 }
 
 #[test]

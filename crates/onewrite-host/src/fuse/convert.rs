@@ -136,7 +136,7 @@ impl Numbers {
             atime: system_time(attributes.accessed),
             mtime: system_time(attributes.modified),
             ctime: system_time(attributes.changed),
-            crtime: system_time(attributes.created),
+            crtime: system_time(attributes.created.unwrap_or_default()),
             kind: file_type(kind),
             perm: permissions,
             nlink: links,

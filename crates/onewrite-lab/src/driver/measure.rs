@@ -170,6 +170,11 @@ impl JobMeasure {
         self.operations.entry(kind).or_default().record(0, moment);
     }
 
+    /// Records an fsync within an operation that [`JobMeasure::count`] counts.
+    pub(crate) fn count_sync(&mut self, moment: Moment) {
+        self.sync.record(0, moment);
+    }
+
     pub(super) fn record(&mut self, operation: &Operation, bytes: u64, moment: Moment) {
         if self.plan.operations_count {
             self.operations.entry(operation.name()).or_default().record(bytes, moment);

@@ -115,8 +115,11 @@ impl Reading<'_> {
     /// As [`JobFile::load`].
     pub fn load(&self, path: &Path) -> Result<JobFile, LabError> {
         let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| LabError::ReadFile { path: origin.clone(), message: error.to_string() })?;
+        let unreadable = |message: String| LabError::ReadFile { path: origin.clone(), message };
+        let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            unreadable("it is no text, so no job file; a job file has lines such as `rw=randwrite`".into())
+        })?;
         self.parse(&origin, &text)
     }
 

@@ -8,6 +8,8 @@ use std::path::Path;
 use onewrite_block::{Cause, Choices, DevicePort, Lpn, PAGE_SIZE, Page, Request};
 use onewrite_fs::BlockNo;
 use onewrite_fs::ext4::mkfs::{self, MkfsOptions};
+use onewrite_fs::f2fs::format::checkpoint::verified_head;
+use onewrite_fs::f2fs::format::layout::SEGMENT_BLOCKS;
 use onewrite_fs::f2fs::mkfs as f2fs;
 
 use crate::error::LabError;
@@ -160,7 +162,8 @@ async fn send(port: &DevicePort, start: BlockNo, pages: Vec<Page>) -> Result<(),
 
 /// What the device seems to hold: a file system by its magic number, or bytes that are not zero. `None` if nothing.
 ///
-/// Looks at the first MiB and at the last page, where boot sectors, partition tables and superblocks are.
+/// Looks at the first MiB and at the last page, where boot sectors, partition tables and superblocks are, and at the
+/// checkpoints of F2FS.
 ///
 /// # Errors
 /// If the device cannot be read.
@@ -174,8 +177,23 @@ pub async fn held_by(port: &DevicePort) -> Result<Option<String>, LabError> {
         return Ok(Some(name.to_owned()));
     }
     let last = read(port, pages - 1, 1).await?;
-    let is_blank = first.iter().chain(&last).all(Page::is_zeros);
-    Ok((!is_blank).then(|| "data of an unknown kind".to_owned()))
+    if !first.iter().chain(&last).all(Page::is_zeros) {
+        return Ok(Some("data of an unknown kind".to_owned()));
+    }
+    left_by_f2fs(port).await
+}
+
+/// The checkpoints of an F2FS whose superblocks are gone, if they lie where both mkfs put them.
+async fn left_by_f2fs(port: &DevicePort) -> Result<Option<String>, LabError> {
+    for (pack, start) in [SEGMENT_BLOCKS, 2 * SEGMENT_BLOCKS].into_iter().enumerate() {
+        if start < port.geometry().pages {
+            let head = read(port, start, 1).await?;
+            if verified_head(&head[0].bytes()[..], pack as u8).is_ok() {
+                return Ok(Some("what is left of an F2FS file system without its superblocks".to_owned()));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// A valuable content that a file or disk begins with, as far as it can be read.

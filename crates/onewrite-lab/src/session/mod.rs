@@ -19,6 +19,7 @@ mod judge;
 mod recovery;
 mod room;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -65,14 +66,14 @@ pub enum JobSpec {
 }
 
 impl JobSpec {
-    /// Name in reports.
-    pub fn name(&self) -> &str {
+    /// Name in reports, with the variant of a database job that was asked for.
+    pub fn name(&self) -> Cow<'_, str> {
         match self {
-            JobSpec::Fio(file) => &file.origin,
-            JobSpec::Personality(personality, _) => personality.name(),
-            JobSpec::PostMark(_) => postmark::NAME,
-            JobSpec::Sqlite(job) => job.name(),
-            JobSpec::Innodb(job) => job.name(),
+            JobSpec::Fio(file) => (&file.origin).into(),
+            JobSpec::Personality(personality, _) => personality.name().into(),
+            JobSpec::PostMark(_) => postmark::NAME.into(),
+            JobSpec::Sqlite(job) => job.to_string().into(),
+            JobSpec::Innodb(job) => job.to_string().into(),
         }
     }
 
@@ -346,7 +347,7 @@ fn gather(
     let is_raw = spec.stack == Stack::Raw;
     let (fs, journal_bytes) = fs.unzip();
     RunResult::new(measures, DiskUtil::new(&spec.device, &usage, duration), |total| Figures {
-        job: spec.job.name().to_owned(),
+        job: spec.job.name().into_owned(),
         seed: spec.seed,
         virtual_seconds,
         wall_seconds,

@@ -11,9 +11,9 @@ use rusqlite::{Connection, OpenFlags};
 use super::application::{Application, Session};
 use super::beside::Caller;
 use super::job::{Journal, Kind, SqliteJob};
-use super::storage::FsStorage;
+use super::storage::{FsStorage, Syncs};
 use super::{androbench::Androbench, facebook::Facebook, gmail::Gmail};
-use crate::driver::JobMeasure;
+use crate::driver::{JobMeasure, Moment};
 use crate::workload::JobPlan;
 
 /// Path of the database.
@@ -28,11 +28,12 @@ pub(super) fn play(
 ) -> Result<JobMeasure, String> {
     // SQLite knows VFSs by their names, in the whole process.
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    let syncs = storage.syncs();
     let vfs = format!("onewrite-lab-{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let _registered = register_storage(&vfs, storage).map_err(|failure| failure.text)?;
     let mut application = application_of(job);
-    let measure =
-        worked(caller, (&vfs, journal), &mut *application, (plan, chance)).map_err(|error| error.to_string())?;
+    let measure = worked(caller, (&vfs, journal), &mut *application, (plan, chance), &syncs)
+        .map_err(|error| error.to_string())?;
     judge(&open(&vfs, journal).map_err(|error| error.to_string())?, &*application)?;
     Ok(measure)
 }
@@ -64,6 +65,7 @@ fn worked(
     (vfs, journal): (&str, Journal),
     application: &mut dyn Application,
     (plan, chance): (JobPlan, Choices),
+    syncs: &Syncs,
 ) -> rusqlite::Result<JobMeasure> {
     let database = open(vfs, journal)?;
     let now = || caller.now();
@@ -73,6 +75,10 @@ fn worked(
     let _ = caller.call(async move |core| core.fs.sync().await);
     session.origin = caller.now();
     application.work(&mut session)?;
+    let origin = session.origin;
+    for (begin, end) in syncs.all().into_iter().filter(|(begin, _)| *begin >= origin) {
+        session.measure.count_sync(Moment { origin, begin, end });
+    }
     Ok(session.measure)
 }
 

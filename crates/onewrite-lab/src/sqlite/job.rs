@@ -103,16 +103,11 @@ impl SqliteJob {
             Ok(SqliteJob { kind, journal, operations: None })
         })
     }
-
-    /// The name of the kind: results of all journal modes have it.
-    pub(crate) const fn name(&self) -> &'static str {
-        self.kind.name()
-    }
 }
 
-/// The one of `all` called `part`.
+/// The one of `all` called `part`, in capitals or not, as SQLite takes its modes.
 fn known<T: Copy>(name: &str, part: &str, all: &[T], name_of: fn(T) -> &'static str) -> Result<T, LabError> {
-    all.iter().copied().find(|one| name_of(*one) == part).ok_or_else(|| {
+    all.iter().copied().find(|one| name_of(*one).eq_ignore_ascii_case(part)).ok_or_else(|| {
         let names: Vec<_> = all.iter().copied().map(name_of).collect();
         LabError::Option(format!("{name}: `{part}` is none of {}", names.join(", ")))
     })
@@ -129,6 +124,7 @@ mod tests {
             (job.kind, job.journal, job.to_string()),
             (Kind::Gmail, Some(Journal::Wal), "sqlite-gmail:wal".into())
         );
+        assert_eq!(SqliteJob::named("sqlite-gmail:WAL").unwrap().unwrap(), job);
         assert_eq!(SqliteJob::named("sqlite-androbench").unwrap().unwrap().journal, None);
         assert!(SqliteJob::named("varmail").is_none());
         let refused = |name| SqliteJob::named(name).unwrap().unwrap_err().to_string();

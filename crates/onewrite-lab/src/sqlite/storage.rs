@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use onewrite_block::{Choices, Nanos};
@@ -22,9 +22,29 @@ use super::beside::{Caller, Core};
 /// The run is over, with whatever ended it.
 const OVER: i32 = 5;
 
+/// When each fsync, and each commit of drafts in its place, began and ended.
+#[derive(Clone, Default)]
+pub(super) struct Syncs(Arc<Mutex<Vec<(Nanos, Nanos)>>>);
+
+impl Syncs {
+    /// All of them, in order.
+    pub(super) fn all(&self) -> Vec<(Nanos, Nanos)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Does and notes one.
+    fn timed<T>(&self, caller: &Caller, sync: impl FnOnce() -> Result<T>) -> Result<T> {
+        let begin = caller.now();
+        let done = sync()?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((begin, caller.now()));
+        Ok(done)
+    }
+}
+
 /// The files of a mounted file system.
 pub(super) struct FsStorage {
     caller: Caller,
+    syncs: Syncs,
     chance: Mutex<Choices>,
     promise: Promise,
 }
@@ -32,6 +52,7 @@ pub(super) struct FsStorage {
 /// An open file.
 pub(super) struct FsFile {
     caller: Caller,
+    syncs: Syncs,
     ino: Ino,
     promise: Promise,
 }
@@ -48,7 +69,12 @@ impl FsStorage {
     /// keep the order of writes.
     pub(super) fn new(caller: &Caller, chance: Choices, has_drafts: bool) -> FsStorage {
         let promise = if has_drafts { Promise::Prefix } else { Promise::Synced };
-        FsStorage { caller: caller.clone(), chance: Mutex::new(chance), promise }
+        FsStorage { caller: caller.clone(), syncs: Syncs::default(), chance: Mutex::new(chance), promise }
+    }
+
+    /// Fsyncs from now on, for whoever measures.
+    pub(super) fn syncs(&self) -> Syncs {
+        self.syncs.clone()
     }
 }
 
@@ -94,16 +120,18 @@ impl Storage for FsStorage {
     fn open(&self, path: &[u8], opening: Opening, _: &dyn Fn(&str) -> Option<String>) -> Result<FsFile> {
         let path = path.to_vec();
         let ino = asked(&self.caller, async move |fs| opened(&fs, &path, opening).await)?;
-        Ok(FsFile { caller: self.caller.clone(), ino, promise: self.promise })
+        Ok(FsFile { caller: self.caller.clone(), syncs: self.syncs.clone(), ino, promise: self.promise })
     }
 
     fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
         let path = path.to_vec();
-        asked(&self.caller, async move |fs| {
+        let remove = async move |fs: Rc<Ext4>| {
             let (directory, name) = split_path(&path)?;
             fs.unlink(resolve(&*fs, directory).await?, name).await?;
             if is_durable { fs.sync().await } else { Ok(()) }
-        })
+        };
+        let asked = || asked(&self.caller, remove);
+        if is_durable { self.syncs.timed(&self.caller, asked) } else { asked() }
     }
 
     fn size_at(&self, path: &[u8]) -> Result<Option<u64>> {
@@ -117,7 +145,8 @@ impl Storage for FsStorage {
 
     fn commit(&self, drafts: &[&FsDraft]) -> Result<()> {
         let drafts: Vec<DraftId> = drafts.iter().map(|draft| draft.draft).collect();
-        asked(&self.caller, async move |fs| fs.commit_drafts(&drafts).await)
+        let commit = || asked(&self.caller, async move |fs| fs.commit_drafts(&drafts).await);
+        self.syncs.timed(&self.caller, commit)
     }
 }
 
@@ -174,7 +203,7 @@ impl StoredFile for FsFile {
     /// are not.
     fn sync(&self, _: bool) -> Result<()> {
         let ino = self.ino;
-        asked(&self.caller, async move |fs| fs.fdatasync(ino).await)
+        self.syncs.timed(&self.caller, || asked(&self.caller, async move |fs| fs.fdatasync(ino).await))
     }
 
     fn draft(&self) -> Result<FsDraft> {

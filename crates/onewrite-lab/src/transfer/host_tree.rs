@@ -201,7 +201,7 @@ fn attributes(metadata: &Metadata) -> Attributes {
         accessed: stamp(metadata.atime(), metadata.atime_nsec()),
         modified: stamp(metadata.mtime(), metadata.mtime_nsec()),
         changed: stamp(metadata.ctime(), metadata.ctime_nsec()),
-        created: Timestamp::default(),
+        created: None,
         device: device_number(metadata.rdev()),
         generation: 0,
     }

@@ -55,7 +55,7 @@ pub async fn weigh<S: Source>(source: &S, nodes: Vec<S::Node>, watcher: &mut dyn
                 pending.extend(entries.into_iter().flat_map(|entries| entries.children).map(|(_, node)| node));
             }
             FileKind::Regular => {
-                let bytes = attributes.size.min(attributes.sectors * SECTOR);
+                let bytes = content_bytes(attributes.size, attributes.sectors);
                 weight.bytes += bytes;
                 weight.space += bytes.next_multiple_of(BLOCK);
             }
@@ -63,6 +63,15 @@ pub async fn weigh<S: Source>(source: &S, nodes: Vec<S::Node>, watcher: &mut dyn
         }
     }
     Ok(weight)
+}
+
+/// Bytes to copy of a file of `size` bytes that takes `sectors`: not its holes. The content of a small file may lie in
+/// its inode and take no sectors.
+fn content_bytes(size: u64, sectors: u64) -> u64 {
+    match sectors {
+        0 if size <= BLOCK => size,
+        sectors => size.min(sectors * SECTOR),
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +82,12 @@ mod tests {
 
     use super::*;
     use crate::transfer::HostTree;
+
+    #[test]
+    fn a_file_weighs_its_content_without_holes_in_blocks_or_in_its_inode() {
+        assert_eq!((content_bytes(4, 0), content_bytes(3_000, 0), content_bytes(1 << 40, 0)), (4, 3_000, 0));
+        assert_eq!((content_bytes(5_000, 16), content_bytes(1 << 40, 8)), (5_000, 4_096));
+    }
 
     #[test]
     fn a_tree_weighs_what_its_files_hold_once() {

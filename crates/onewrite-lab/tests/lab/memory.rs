@@ -142,7 +142,7 @@ impl FileView for MemoryFs {
             accessed: time,
             modified: time,
             changed: time,
-            created: time,
+            created: Some(time),
             device: DeviceNumber::NONE,
             generation: 0,
         })

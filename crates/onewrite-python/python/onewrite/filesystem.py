@@ -175,7 +175,10 @@ class Fs(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
         return True
 
     def created(self, path: str) -> datetime:
-        return datetime.fromtimestamp(self.info(path)["created"], tz=timezone.utc)
+        seconds = self.info(path)["created"]
+        if seconds is None:
+            raise NotImplementedError(f"{path}: this image does not keep times of creation")
+        return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
     def modified(self, path: str) -> datetime:
         return datetime.fromtimestamp(self.info(path)["mtime"], tz=timezone.utc)

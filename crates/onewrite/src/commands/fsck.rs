@@ -1,6 +1,7 @@
 //! `onewrite fsck`
 
 mod f2fs;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -13,14 +14,13 @@ use onewrite_lab::session::{Judgement, Mended, Prospect, judge, mend, prospect};
 
 use crate::args::Fsck;
 use crate::escape;
-use crate::open::{Changes, replayed, with_device};
+use crate::open::{Changes, with_device};
 use crate::output::{is_stdout, write_json};
 use crate::outputs::Outputs;
+use verdict::{ERRORS_LEFT, Verdict, words};
 
 /// Exit code of fsck(8) for errors that were corrected.
 const CORRECTED: u8 = 1;
-/// Exit code of fsck(8) for errors that are left.
-const ERRORS_LEFT: u8 = 4;
 /// Exit code of fsck(8) for an image that could not be checked.
 const NOT_CHECKED: u8 = 8;
 
@@ -77,7 +77,7 @@ fn look(args: &Fsck) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(path) = &args.json {
-        write_json(path, &json(&name, &judgement, &[])?)?;
+        write_json(path, &verdict(&judgement, &[]).json(&name)?)?;
     }
     let is_told = args.json.as_deref().is_some_and(is_stdout);
     Ok(say(&name, &judgement, (changes, &cure(prospect.as_ref())), is_told))
@@ -116,7 +116,7 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     let refused = repaired.changes.iter().filter(|change| !is_repaired && !change.is_safe).count();
     let judgement = Judgement { recovered, report: repaired.after };
     if let Some(path) = &args.json {
-        write_json(path, &json(&name, &judgement, done)?)?;
+        write_json(path, &verdict(&judgement, done).json(&name)?)?;
     }
     let is_told = args.json.as_deref().is_some_and(is_stdout);
     if !is_told {
@@ -130,46 +130,28 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     Ok(if is_clean && is_repaired { ExitCode::from(CORRECTED) } else { code })
 }
 
-/// Replay, damage and repairs as JSON; docs/results-json.md describes it.
-fn json(name: &str, judgement: &Judgement, repaired: &[Change]) -> anyhow::Result<String> {
+fn verdict(judgement: &Judgement, repaired: &[Change]) -> Verdict {
     let report = &judgement.report;
-    let value = serde_json::json!({
-        "image": name,
-        "clean": report.is_clean(),
-        "recovered": judgement.recovered,
-        "errors": report.finding_count,
-        "findings": report.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "repaired": repaired.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "used_inodes": report.used_inodes,
-        "used_blocks": report.used_blocks,
-    });
-    Ok(serde_json::to_string_pretty(&value)? + "\n")
+    Verdict {
+        recovered: judgement.recovered,
+        repaired: words(repaired),
+        notes: Vec::new(),
+        findings: words(&report.findings),
+        errors: report.finding_count,
+        used_inodes: report.used_inodes,
+        used_blocks: report.used_blocks,
+    }
 }
 
 /// Prints the result for people, unless JSON was printed in its place; `cure` is the advice for remaining damage.
 fn say(name: &str, judgement: &Judgement, (changes, cure): (Changes, &str), is_told: bool) -> ExitCode {
     let report = &judgement.report;
-    let code = match (report.is_clean(), report.has_unknown_features) {
+    if !is_told {
+        verdict(judgement, &[]).say(name, changes, (!report.has_unknown_features).then_some(cure));
+    }
+    match (report.is_clean(), report.has_unknown_features) {
         (true, _) => ExitCode::SUCCESS,
         (_, true) => ExitCode::from(NOT_CHECKED),
         _ => ExitCode::from(ERRORS_LEFT),
-    };
-    if is_told {
-        return code;
     }
-    if let Some(recovered) = judgement.recovered {
-        outln!("{name}: {}", replayed(&recovered, changes));
-    }
-    report.findings.iter().for_each(|finding| outln!("{name}: {finding}"));
-    let unkept = report.finding_count - report.findings.len() as u64;
-    if unkept > 0 {
-        outln!("{name}: and {unkept} more");
-    }
-    if report.is_clean() {
-        outln!("{name}: clean, {} inodes and {} blocks in use", report.used_inodes, report.used_blocks);
-    } else if !report.has_unknown_features {
-        let plural = if report.finding_count == 1 { "" } else { "s" };
-        outln!("{name}: {} error{plural}; {cure}", report.finding_count);
-    }
-    code
 }

@@ -92,6 +92,9 @@ pub fn tree(args: &Tree) -> anyhow::Result<ExitCode> {
     let (image, path) = image_place(&args.place);
     let viewed = with_view(&image, args.rescue, async move |fs| {
         let root = looked_up(fs, &path).await?.attributes;
+        if root.kind != FileKind::Directory {
+            bail!("{path} is not a directory; `onewrite ls -l` and `onewrite stat` show it");
+        }
         let mut out = std::io::stdout().lock();
         out.write_all(&escape::for_stdout(path.as_bytes()))?;
         out.write_all(b"\n")?;
@@ -223,7 +226,8 @@ async fn described<F: FileView>(fs: &F, path: &str, found: &Listed) -> anyhow::R
     writeln!(text, "      Inode: {}, {links} links", ino.0)?;
     writeln!(text, "Permissions: {permissions:04o} {}, owner {uid}, group {gid}", mode(&found.attributes))?;
     let Attributes { accessed, modified, changed, created, .. } = found.attributes;
-    for (title, stamp) in [("Accessed", accessed), ("Modified", modified), ("Changed", changed), ("Created", created)] {
+    let times = [("Accessed", accessed), ("Modified", modified), ("Changed", changed)];
+    for (title, stamp) in times.into_iter().chain(created.map(|created| ("Created", created))) {
         writeln!(
             text,
             "{title:>11}: {}:{:02}.{:09} UTC",

@@ -41,7 +41,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     };
     let (device, partial) = experiment.device(&spec, &choice, &modes, &job::opened)?;
     job::announce(&spec, &*device);
-    let spinner = Spinner::new(spec.job.name());
+    let spinner = Spinner::new(&spec.job.name());
     let trace = trace.as_deref().map(RequestTrace::create).transpose()?;
     let page_trace = page_writer(args)?;
     let extras = Extras {
@@ -53,7 +53,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let result = session::run(&spec, device, extras)?;
     partial.map_or(Ok(()), Partial::keep_new).with_context(|| spec.device.clone())?;
     page_trace.as_ref().map(end_page_trace).transpose()?;
-    spinner.finish(spec.job.name(), operations(&result));
+    spinner.finish(&spec.job.name(), operations(&result));
     trace.and_then(|trace| trace.take()).map_or(Ok(()), RequestTrace::end)?;
     print(&spec, result, args.json.as_deref())
 }

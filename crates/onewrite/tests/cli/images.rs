@@ -349,7 +349,7 @@ fn what_never_was_ext4_is_not_called_damaged() {
     for image in ["zeros.img", "other.img"] {
         for (command, code) in [("tree", 2), ("ls --rescue", 2), ("fsck -n", 8), ("fsck", 8), ("fsck -y", 8)] {
             let said = scratch.onewrite(&format!("{command} {image}")).fails_with(code);
-            assert!(said.contains("holds no ext2, ext3 or ext4 file system"), "{command}: {said}");
+            assert!(said.contains("holds no ext2, ext3, ext4 or F2FS file system"), "{command}: {said}");
             assert!(!said.contains("damaged") && !said.contains("repair"), "{command}: {said}");
         }
     }

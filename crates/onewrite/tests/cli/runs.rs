@@ -323,3 +323,22 @@ fn jobs_of_databases_are_compared() {
         assert!(compared.ok().contains("sdj"), "{}", compared.out());
     }
 }
+
+/// A run of a database keeps its variant, and counts what it made durable: a rollback journal syncs thrice a
+/// transaction, a write-ahead log once.
+#[test]
+fn a_run_of_sqlite_keeps_its_journal_mode_and_counts_its_syncs() {
+    let scratch = Scratch::new();
+    let result = |job: &str| -> serde_json::Value {
+        let run = format!("run {job} --mode ordered --device nvme-share --operations 60 --json -");
+        serde_json::from_str(&scratch.onewrite(&run).ok()).unwrap()
+    };
+    let syncs = |found: &serde_json::Value| found["onewrite"]["total"]["sync"]["total_ios"].as_u64().unwrap();
+    let (wal, delete) = (result("sqlite-gmail:WAL"), result("sqlite-gmail:delete"));
+    assert_eq!(
+        (&wal["onewrite"]["job"], &delete["onewrite"]["job"]),
+        (&"sqlite-gmail:wal".into(), &"sqlite-gmail:delete".into())
+    );
+    assert!(syncs(&wal) > 10 && syncs(&delete) > 2 * syncs(&wal), "{} {}", syncs(&wal), syncs(&delete));
+    assert_eq!(result("sqlite-gmail")["onewrite"]["job"], "sqlite-gmail");
+}

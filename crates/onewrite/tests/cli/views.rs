@@ -243,3 +243,76 @@ fn a_refused_mkfs_leaves_the_image_and_a_new_one_leaves_nothing_of_the_old() {
     let ext4 = std::fs::read(scratch.path("a.img")).unwrap();
     assert_ne!(ext4[5120..5124], f2fs[5120..5124], "the second superblock of F2FS is gone");
 }
+
+#[test]
+fn a_place_in_another_form_is_told_how_to_write_it() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs c.img --size 64MiB --seed 1").ok();
+    scratch.onewrite("mkdir c.img:/d").ok();
+    scratch.write("f1", "one\n");
+    scratch.onewrite("cp f1 c.img:/d/f1").ok();
+    for (arguments, said) in [
+        ("ls c.img:d/f1", "paths in an image begin with a slash; write c.img:/d/f1"),
+        ("cat none.img:d/f1", "none.img:d/f1: no such image"),
+        ("tree c.img:/d/f1", "/d/f1 is not a directory; `onewrite ls -l` and `onewrite stat` show it"),
+        ("crash c.img", "cannot read c.img: it is no text, so no job file"),
+        ("crash script:", "actions are needed, such as `script:create /a; sync`"),
+    ] {
+        let told = scratch.onewrite(arguments).fails_with(2);
+        assert!(told.contains(said), "{arguments}: {told}");
+        assert_eq!(scratch.onewrite(arguments).out(), "", "{arguments}");
+    }
+}
+
+/// Old inodes of ext2 have no room for it, and F2FS keeps it by a feature.
+#[test]
+fn a_time_of_creation_is_shown_where_there_is_one() {
+    let scratch = Scratch::new();
+    let Some(()) = foreign(&scratch, "-t ext2 -I 128") else { return };
+    let said = scratch.onewrite("stat a.img:/a.txt").ok();
+    assert!(said.contains("Changed:") && !said.contains("Created"), "{said}");
+    scratch.onewrite("mkfs b.img --size 64MiB --fs f2fs").ok();
+    assert!(scratch.onewrite("stat b.img:/").ok().contains("Created: 20"), "mkfs sets it");
+}
+
+#[test]
+fn an_f2fs_without_superblocks_is_written_over_with_force_only() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64MiB --fs f2fs --seed 1").ok();
+    let file = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
+    file.write_all_at(&[0; 8192], 0).unwrap();
+    let told = scratch.onewrite("ls a.img").fails_with(2);
+    assert!(told.contains("it holds no ext2, ext3, ext4 or F2FS file system"), "{told}");
+    let told = scratch.onewrite("mkfs a.img").fails_with(2);
+    assert!(told.contains("what is left of an F2FS file system without its superblocks; --force"), "{told}");
+    scratch.onewrite("mkfs a.img --force").ok();
+}
+
+/// What harms nothing stands in the JSON, too, with its place. A name that is damaged hides itself alone.
+#[test]
+fn damage_of_an_f2fs_is_told_with_its_place() {
+    let scratch = Scratch::new();
+    scratch.write("tree/a.txt", "alpha\n");
+    scratch.write("tree/b.txt", "beta\n");
+    std::fs::File::create(scratch.path("a.img")).unwrap().set_len(64 << 20).unwrap();
+    let Some(made) = scratch.other("mkfs.f2fs", "-q a.img") else { return };
+    made.ok();
+    assert!(matches!(scratch.other("sload.f2fs", "-f tree a.img").unwrap().code(), 0 | 1));
+    let file = std::fs::OpenOptions::new().write(true).open(scratch.path("a.img")).unwrap();
+    file.write_all_at(&[0; 4], 1024).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&scratch.onewrite("fsck a.img --json -").ok()).unwrap();
+    let notes = json["notes"].as_array().unwrap();
+    assert!(notes.len() == 1 && notes[0].as_str().unwrap().starts_with("superblock 0: magic number"), "{notes:?}");
+    let mut bytes = std::fs::read(scratch.path("a.img")).unwrap();
+    let places: Vec<usize> =
+        bytes.windows(5).enumerate().filter(|(_, found)| *found == b"b.txt").map(|at| at.0).collect();
+    places.into_iter().for_each(|at| bytes[at + 1] = b'/');
+    std::fs::write(scratch.path("a.img"), bytes).unwrap();
+    let listed = scratch.onewrite("ls a.img");
+    assert_eq!((listed.code(), listed.out().as_str()), (1, "a.txt\n"), "{}", listed.err());
+    assert!(listed.err().contains("not read: ") && listed.err().contains("a slash or a zero"), "{}", listed.err());
+    scratch.onewrite("mkfs into.img --size 64MiB").ok();
+    let copied = scratch.onewrite("cp a.img:/ into.img:/all");
+    assert!(copied.code() == 1 && copied.err().contains("not read: "), "{}", copied.err());
+    assert_eq!(scratch.onewrite("cat into.img:/all/a.txt").ok(), "alpha\n");
+}

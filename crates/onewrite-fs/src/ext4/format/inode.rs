@@ -205,6 +205,11 @@ pub struct Inode {
 }
 
 impl Inode {
+    /// Time of creation; `None` if the inode is too small for it.
+    pub fn created(&self) -> Option<Timestamp> {
+        (self.extra_isize >= 20).then_some(self.crtime)
+    }
+
     /// A new inode with time `now`: owner root, one name, no content.
     pub const fn new(mode: u16, now: Timestamp, layout: &Layout) -> Inode {
         Inode {

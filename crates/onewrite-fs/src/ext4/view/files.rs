@@ -188,7 +188,7 @@ impl ImageView {
             accessed: inode.atime,
             modified: inode.mtime,
             changed: inode.ctime,
-            created: inode.crtime,
+            created: inode.created(),
             device: device_number(file.kind, &inode.block),
             generation: inode.generation,
         }

@@ -106,7 +106,7 @@ impl Checker {
     async fn new(tables: Tables, options: &CheckOptions) -> FsResult<Checker> {
         let mut report = Report::new(options.findings_max);
         for warning in &tables.warnings {
-            report.note(Place::Current, warning);
+            report.note(warning.place, &warning.problem);
         }
         let summaries = Summaries::read(&tables).await?;
         Ok(Checker {

@@ -24,7 +24,8 @@ impl Display for Finding {
 pub struct Report {
     /// Faults in the order of discovery; at most `findings_max`.
     pub findings: Vec<Finding>,
-    /// Lost redundancy that harms nothing: a damaged copy of the superblock, a pack that no checkpoint completed.
+    /// What harms nothing by itself, at most `findings_max`: a damaged copy of the superblock, a pack that no
+    /// checkpoint completed, versions in summaries that differ from the NAT's.
     pub notes: Vec<Finding>,
     /// Number of findings, with those not kept.
     pub finding_count: u64,
@@ -53,7 +54,9 @@ impl Report {
     }
 
     pub(super) fn note(&mut self, place: Place, problem: impl Display) {
-        self.notes.push(Finding { place, problem: problem.to_string() });
+        if self.notes.len() < self.findings_max {
+            self.notes.push(Finding { place, problem: problem.to_string() });
+        }
     }
 
     /// Adds what a decoder found, or `place` and the text of another error.

@@ -13,6 +13,9 @@ use crate::f2fs::format::{DataAddress, Layout, Nid, Place, SegmentNo, nat};
 impl Checker {
     /// Notes if the second superblock is damaged or differs. Whoever opens an image notes it of the first.
     pub(super) async fn check_copies(&mut self) -> FsResult<()> {
+        if self.tables.warnings.iter().any(|warning| warning.place == Place::Superblock(0)) {
+            return Ok(());
+        }
         let first = self.tables.blocks.block(BlockNo(0)).await?;
         let second = self.tables.blocks.block(BlockNo(1)).await?;
         let decoded = RawSuperblock::in_block(&second.bytes()[..], 1).and_then(|raw| Layout::decode(&raw, 1));

@@ -171,7 +171,7 @@ pub struct Inode {
     /// What it is.
     pub kind: FileKind,
     /// Creation, if it keeps one.
-    pub created: Timestamp,
+    pub created: Option<Timestamp>,
     block: Vec<u8>,
     shape: Shape,
 }
@@ -232,10 +232,7 @@ impl Inode {
             return wrong("i_inline_xattr_size", xattr_words as u64, "too large for an inode");
         }
         let knows_birth = extra_words * 4 >= size_of::<RawExtra>() && layout.features.contains(Features::INODE_CRTIME);
-        let created = match knows_birth {
-            true => timestamp(extra.i_crtime, extra.i_crtime_nsec),
-            false => Timestamp::default(),
-        };
+        let created = knows_birth.then(|| timestamp(extra.i_crtime, extra.i_crtime_nsec));
         let inode =
             Inode { number, raw, kind, created, block: block.to_vec(), shape: Shape { extra_words, xattr_words } };
         inode.check()?;

@@ -119,6 +119,15 @@ fn journal_of<T: IntoBytes + Immutable>(records: impl ExactSizeIterator<Item = (
     journal
 }
 
+/// Version of entry `index` of a list of entries.
+///
+/// # Panics
+/// If the list is too short.
+pub fn version(entries: &[u8], index: usize) -> u8 {
+    let (raw, _) = RawSummary::ref_from_prefix(&entries[index * ENTRY_SIZE..]).expect("an entry fits");
+    raw.version
+}
+
 /// The kind that the footer of a block says; `None` for an unknown kind.
 pub fn kind(block: &[u8]) -> Option<SummaryKind> {
     match block[FOOTER_OFFSET] {

@@ -20,7 +20,7 @@ pub(in crate::f2fs) struct File {
     kind: FileKind,
     shape: Shape,
     raw: RefCell<RawInode>,
-    created: Timestamp,
+    created: Option<Timestamp>,
     device: DeviceNumber,
     lock: RwLock,
     pages: FilePages,

@@ -66,7 +66,7 @@ impl F2fs {
             }
             volume.start_tasks();
         }
-        Ok(F2fs { volume, recovered, warnings })
+        Ok(F2fs { volume, recovered, warnings: warnings.iter().map(ToString::to_string).collect() })
     }
 
     pub(super) fn volume(&self) -> &Rc<Volume> {

@@ -45,8 +45,8 @@ impl F2fsView {
     /// [`FsError::Unsupported`] for features that Onewrite lacks, by name; [`FsError::Damaged`] if neither superblock
     /// or neither checkpoint is sound; device errors.
     pub async fn open(port: &DevicePort) -> FsResult<F2fsView> {
-        let mut tables = Tables::open(port, CACHE_PAGES).await?;
-        let mut warnings = std::mem::take(&mut tables.warnings);
+        let tables = Tables::open(port, CACHE_PAGES).await?;
+        let mut warnings: Vec<String> = tables.warnings.iter().map(ToString::to_string).collect();
         let mut view = F2fsView { tables, warnings: Vec::new(), losses: RefCell::default() };
         warnings.extend(view.unseen_fsyncs().await?);
         view.warnings = warnings;

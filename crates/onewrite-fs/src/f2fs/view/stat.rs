@@ -12,7 +12,7 @@ pub(in crate::f2fs) fn of(
     number: Nid,
     kind: FileKind,
     raw: &RawInode,
-    created: Timestamp,
+    created: Option<Timestamp>,
     device: DeviceNumber,
 ) -> Attributes {
     let [accessed, modified, changed] = times(raw);
