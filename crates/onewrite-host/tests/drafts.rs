@@ -1,54 +1,16 @@
 //! Drafts of a volume: changes of several files, whole or not at all.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+mod support;
 
-use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_host::{SharedRange, Volume, VolumeError, make_image};
+use std::path::Path;
+
+use onewrite_fs::ext4::Mode;
+use onewrite_host::SharedRange;
 use onewrite_testing::{killed_after, tell_committed};
+use support::{ScratchImage, content, number};
 
 #[path = "../examples/atomic_transfer.rs"]
 mod atomic_transfer;
-
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// A path for an image. Drop removes the image.
-struct ScratchImage(PathBuf);
-
-impl ScratchImage {
-    fn new() -> ScratchImage {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        ScratchImage(std::env::temp_dir().join(format!("onewrite-drafts-{}-{number}.img", std::process::id())))
-    }
-
-    fn volume(&self, mode: Mode) -> Volume {
-        if !self.0.exists() {
-            make_image(&self.0, 64 << 20).unwrap();
-        }
-        Volume::open(&self.0, MountOptions::new(mode)).unwrap()
-    }
-
-    /// e2fsck finds nothing.
-    fn check(&self) {
-        let output = Command::new("e2fsck").arg("-fn").arg(&self.0).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
-}
-
-impl Drop for ScratchImage {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-fn content(volume: &Volume, path: &str) -> Vec<u8> {
-    volume.open_file(path).unwrap().read_at(0, u64::MAX).unwrap()
-}
-
-fn number<T>(refused: Result<T, VolumeError>) -> i32 {
-    refused.map(drop).unwrap_err().errno()
-}
 
 #[test]
 fn a_draft_is_private_until_its_commit_and_usable_after_it() {

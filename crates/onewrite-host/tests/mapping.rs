@@ -1,51 +1,14 @@
 //! Mappings of atomic files: what was stored becomes durable together at an msync, or not at all.
 
+mod support;
+
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_host::{Draft, Mapping, Volume, VolumeError, make_image};
+use onewrite_host::{Draft, Mapping, Volume};
 use onewrite_testing::{killed_after, tell_committed};
-
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// A path for an image. Drop removes the image.
-struct ScratchImage(PathBuf);
-
-impl ScratchImage {
-    fn new() -> ScratchImage {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("onewrite-mapping-{}-{number}.img", std::process::id()));
-        make_image(&path, 64 << 20).unwrap();
-        ScratchImage(path)
-    }
-
-    fn volume(&self) -> Volume {
-        Volume::open(&self.0, MountOptions::new(Mode::DataAsync)).unwrap()
-    }
-
-    /// e2fsck finds nothing.
-    fn check(&self) {
-        let output = Command::new("e2fsck").arg("-fn").arg(&self.0).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
-}
-
-impl Drop for ScratchImage {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-fn content(volume: &Volume, path: &str) -> Vec<u8> {
-    volume.open_file(path).unwrap().read_at(0, u64::MAX).unwrap()
-}
-
-fn number<T>(refused: Result<T, VolumeError>) -> i32 {
-    refused.map(drop).unwrap_err().errno()
-}
+use support::{ScratchImage, content, number};
 
 /// A new file, claimed and mapped.
 fn mapped(volume: &Volume, draft: &Draft, path: &str, content: &[u8]) -> Mapping {
@@ -56,7 +19,7 @@ fn mapped(volume: &Volume, draft: &Draft, path: &str, content: &[u8]) -> Mapping
 #[test]
 fn stores_are_private_until_an_msync_makes_them_durable_together() {
     let place = ScratchImage::new();
-    let volume = place.volume();
+    let volume = place.volume(Mode::DataAsync);
     let draft = volume.atomic().unwrap();
     let mut one = mapped(&volume, &draft, "/one", &[b'o'; 10_000]);
     let mut two = mapped(&volume, &draft, "/two", b"two");
@@ -76,7 +39,7 @@ fn stores_are_private_until_an_msync_makes_them_durable_together() {
     drop((one, two, draft));
     volume.close().unwrap();
     place.check();
-    let volume = place.volume();
+    let volume = place.volume(Mode::DataAsync);
     assert_eq!((content(&volume, "/one"), content(&volume, "/two")), (durable, b"TWo".to_vec()));
 }
 
@@ -84,7 +47,7 @@ fn stores_are_private_until_an_msync_makes_them_durable_together() {
 #[test]
 fn pages_that_are_as_before_are_not_written() {
     let place = ScratchImage::new();
-    let volume = place.volume();
+    let volume = place.volume(Mode::DataAsync);
     let draft = volume.atomic().unwrap();
     let mut map = mapped(&volume, &draft, "/map", &vec![7; 1 << 20]);
     volume.sync().unwrap();
@@ -106,7 +69,7 @@ fn pages_that_are_as_before_are_not_written() {
 #[test]
 fn an_msync_that_does_not_fit_changes_nothing_and_can_be_made_smaller() {
     let place = ScratchImage::new();
-    let volume = place.volume();
+    let volume = place.volume(Mode::DataAsync);
     let draft = volume.atomic().unwrap();
     let old = vec![1; 24 << 20];
     let (mut small, mut large) = (mapped(&volume, &draft, "/small", b"old"), mapped(&volume, &draft, "/large", &old));
@@ -142,7 +105,7 @@ fn an_msync_that_does_not_fit_changes_nothing_and_can_be_made_smaller() {
 #[test]
 fn a_large_file_is_mapped_as_it_is() {
     let place = ScratchImage::new();
-    let volume = place.volume();
+    let volume = place.volume(Mode::DataAsync);
     let draft = volume.atomic().unwrap();
     let content: Vec<u8> =
         (0..3_500_000_u32).flat_map(|number| (number as u8 ^ (number >> 13) as u8).to_le_bytes()).collect();
@@ -153,7 +116,7 @@ fn a_large_file_is_mapped_as_it_is() {
 #[test]
 fn what_cannot_be_mapped_or_committed_is_refused() {
     let place = ScratchImage::new();
-    let volume = place.volume();
+    let volume = place.volume(Mode::DataAsync);
     let (draft, other) = (volume.atomic().unwrap(), volume.atomic().unwrap());
     let mut map = mapped(&volume, &draft, "/map", b"content");
     map[0] = b'C';
@@ -194,7 +157,7 @@ fn stores_until_it_is_killed() {
 #[test]
 fn mappings_agree_after_kills() {
     let place = ScratchImage::new();
-    let volume = place.volume();
+    let volume = place.volume(Mode::DataAsync);
     for path in ["/one", "/two"] {
         volume.create(path).unwrap().append(&[0; SIZE]).unwrap();
     }
@@ -203,7 +166,7 @@ fn mappings_agree_after_kills() {
         let variables: [(&str, &OsStr); 1] = [(IMAGE, place.0.as_os_str())];
         let told = killed_after("stores_until_it_is_killed", &variables, round * 25);
         assert!(told >= round * 25, "the process ended after {told}");
-        let volume = place.volume();
+        let volume = place.volume(Mode::DataAsync);
         let (one, two) = (content(&volume, "/one"), content(&volume, "/two"));
         assert!(one == two && one.iter().all(|byte| *byte == one[0]), "round {round}: torn");
         assert!(u64::from(one[0]) >= told, "round {round}: {} of {told}", one[0]);

@@ -9,6 +9,7 @@ mod dirty;
 mod foreign_log;
 mod fuzz;
 mod log;
+mod mutated;
 mod seen;
 
 use std::fs;

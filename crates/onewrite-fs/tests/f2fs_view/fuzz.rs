@@ -2,26 +2,19 @@
 //!
 //! Seed and number identify a case: `ONEWRITE_SEED`, `ONEWRITE_FIRST` and `ONEWRITE_CASES=1` replay it.
 
-use std::cell::RefCell;
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
-use onewrite_block::layer::{Fault, FaultPlan, Faulty};
-use onewrite_block::{Choices, DevicePort, Executor, Geometry, Image, Lpn, PAGE_SIZE, Page, RamDisk};
+use onewrite_block::{Choices, DevicePort, Image, Lpn, Page};
+use onewrite_fs::AnyView;
 use onewrite_fs::ext4::view::ViewOptions;
 use onewrite_fs::f2fs::check::{CheckOptions, check};
-use onewrite_fs::{AnyView, FileKind, FileView, FsResult, Ino, Manner, SeekTarget};
 
+use crate::mutated::{change, end_of, memory_kib, number_from, walk};
 use crate::support::Scratch;
 use crate::support::f2fs::{Editor, fill, make};
 use crate::support::volume::load;
 use crate::{MIB, grow};
 
-/// Requests after which the device fails: many times the need of a sound image.
-const REQUESTS_MAX: u64 = 60_000;
-/// Most names in one walk.
-const NAMES_MAX: usize = 500;
 const MEMORY_MAX_KIB: u64 = 1024 * 1024;
 
 const KINDS: [&str; 3] = ["", "-O extra_attr,flexible_inline_xattr,sb_checksum,inode_crtime", "-i"];
@@ -75,21 +68,6 @@ fn mutate(specimen: &Specimen, choices: &mut Choices) -> Image {
     seal(image)
 }
 
-fn change(bytes: &mut [u8; PAGE_SIZE], choices: &mut Choices) {
-    let size = [1, 2, 4, 8][choices.index(4)];
-    let used: Vec<usize> = (0..PAGE_SIZE / size).filter(|at| bytes[at * size] != 0).collect();
-    let at = if used.is_empty() { choices.index(PAGE_SIZE / size) } else { used[choices.index(used.len())] };
-    let value = match choices.index(6) {
-        0 => 0,
-        1 => u64::MAX,
-        2 => 1 << choices.below(64),
-        3 => choices.below(9000),
-        4 => u64::from(bytes[at * size]) + 1,
-        _ => choices.bits(),
-    };
-    bytes[at * size..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
-}
-
 /// Makes checksums of checkpoint heads right again, so that what they protect is tried, too.
 fn seal(mut image: Image) -> Image {
     use onewrite_fs::f2fs::format::checkpoint::head_checksum;
@@ -105,81 +83,9 @@ fn seal(mut image: Image) -> Image {
     image
 }
 
-async fn look_at(view: &AnyView, ino: Ino) -> FsResult<FileKind> {
-    let attributes = view.attributes(ino).await?;
-    for name in view.extended_attributes(ino).await? {
-        let _ = view.extended_attribute(ino, &name).await;
-    }
-    match attributes.kind {
-        FileKind::Regular => {
-            view.read(ino, 0, 64 * 1024, Manner::default()).await?;
-            view.read(ino, attributes.size.saturating_sub(5000), 9000, Manner::default()).await?;
-            let mut at = 0;
-            for _ in 0..6 {
-                let Ok(data) = view.seek(ino, at, SeekTarget::Data).await else { break };
-                let Ok(hole) = view.seek(ino, data, SeekTarget::Hole).await else { break };
-                assert!(at <= data && data <= hole, "seeking goes back from {at} to {data} to {hole}");
-                at = hole;
-            }
-        }
-        FileKind::Symlink => drop(view.read_link(ino).await?),
-        FileKind::Directory => {
-            let _ = view.lookup(ino, b"000000000012").await;
-        }
-        _ => (),
-    }
-    Ok(attributes.kind)
-}
-
-/// Reads everything that has a name; returns the number of failed reads.
-async fn walk(view: &AnyView) -> u64 {
-    let (mut pending, mut seen, mut failures) = (vec![view.root()], 0, 0);
-    let _ = view.space().await;
-    while let Some(ino) = pending.pop() {
-        if look_at(view, ino).await.map_err(|_| failures += 1) != Ok(FileKind::Directory) {
-            continue;
-        }
-        let mut cursor = 0;
-        while seen < NAMES_MAX {
-            let entries = match view.read_directory(ino, cursor).await {
-                Ok(entries) if !entries.is_empty() => entries,
-                Ok(_) => break,
-                Err(_) => {
-                    failures += 1;
-                    break;
-                }
-            };
-            let next = entries.last().expect("not empty").next;
-            assert!(next > cursor, "listing {ino} stays at {cursor}");
-            (cursor, seen) = (next, seen + entries.len());
-            pending.extend(entries.into_iter().filter(|entry| !entry.name.starts_with(b".")).map(|entry| entry.ino));
-        }
-    }
-    failures + view.losses().count
-}
-
-/// What `look` of an image ends with: 0 refused, 1 something failed, 2 all went well. Error: a panic or an endless
-/// wait.
-fn end_of(image: Image, look: impl AsyncFnOnce(&DevicePort) -> usize + 'static) -> Result<usize, String> {
-    let geometry = Geometry::plain("ram", image.pages());
-    let disk = Faulty::new(Box::new(RamDisk::with_image(image, geometry)), FaultPlan::of(Fault::From(REQUESTS_MAX)));
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(Box::new(disk));
-    let end = Rc::new(RefCell::new(0));
-    let slot = Rc::clone(&end);
-    let work = async move { *slot.borrow_mut() = look(&port).await };
-    match catch_unwind(AssertUnwindSafe(|| executor.block_on(work))) {
-        Ok(outcome) => outcome.map(|()| *end.borrow()).map_err(|halt| halt.to_string()),
-        Err(_) => {
-            std::mem::forget(executor);
-            Err("panic".into())
-        }
-    }
-}
-
 async fn viewed(port: &DevicePort) -> usize {
     match AnyView::open(port, ViewOptions::default()).await {
-        Ok(view) if walk(&view).await > 0 => 1,
+        Ok(view) if walk(&view).await + view.losses().count > 0 => 1,
         Ok(_) => 2,
         Err(_) => 0,
     }
@@ -192,16 +98,6 @@ async fn judged(port: &DevicePort) -> usize {
         Ok(_) => 1,
         Err(_) => 0,
     }
-}
-
-fn number_from(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-fn memory_kib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 #[test]

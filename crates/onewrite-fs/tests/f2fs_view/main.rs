@@ -4,6 +4,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../ext4_view/mutated.rs"]
+mod mutated;
+
 #[path = "../ext4_view/seen.rs"]
 mod seen;
 

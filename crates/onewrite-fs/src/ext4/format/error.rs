@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::inode_no::InodeNo;
 use crate::block::BlockNo;
+pub use crate::problem::Problem;
 
 /// Where a structure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,57 +51,6 @@ impl fmt::Display for Place {
             Place::FileBlock { inode, logical } => write!(f, "block {logical} of inode {inode}"),
         }
     }
-}
-
-/// What is wrong with a structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Problem {
-    /// The structure has a wrong magic number.
-    #[error("magic number {found:#x} where {expected:#x} belongs")]
-    Magic {
-        /// The number read.
-        found: u32,
-        /// The magic number of this structure.
-        expected: u32,
-    },
-    /// Its content and its checksum disagree.
-    #[error("checksum {found:#010x} where the content gives {expected:#010x}")]
-    Checksum {
-        /// The checksum stored.
-        found: u32,
-        /// The checksum of the content.
-        expected: u32,
-    },
-    /// A field has a forbidden value.
-    #[error("{field} is {value}: {rule}")]
-    Field {
-        /// The field's name.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-        /// The rule that the value breaks.
-        rule: &'static str,
-    },
-    /// A field of one table entry has a forbidden value.
-    #[error("entry at offset {offset}: {field} is {value}: {rule}")]
-    Entry {
-        /// Bytes from the start of the structure to the entry.
-        offset: u32,
-        /// The field's name.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-        /// The rule that the value breaks.
-        rule: &'static str,
-    },
-    /// There are too few bytes.
-    #[error("{length} bytes where at least {needed} belong")]
-    Short {
-        /// Bytes given.
-        length: usize,
-        /// Bytes of the structure.
-        needed: usize,
-    },
 }
 
 /// Why Onewrite cannot use these bytes as ext4.

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::error::FormatError;
+use crate::bits::write_names;
 
 macro_rules! feature_set {
     ($(#[$meta:meta])* $set:ident { $($(#[$bit_meta:meta])* $bit:ident = $value:expr, $name:expr;)* }) => {
@@ -251,22 +252,6 @@ impl Features {
             _ => Err(FormatError::Unsupported { what: format!("features {missing}") }),
         }
     }
-}
-
-fn write_names(f: &mut fmt::Formatter<'_>, bits: u32, names: &[(u32, &str)]) -> fmt::Result {
-    let mut separator = "";
-    for index in 0..u32::BITS {
-        let bit = 1 << index;
-        if bits & bit == 0 {
-            continue;
-        }
-        match names.iter().find(|(value, _)| *value == bit) {
-            Some((_, name)) => write!(f, "{separator}{name}")?,
-            None => write!(f, "{separator}{bit:#x}")?,
-        }
-        separator = ", ";
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ pub fn is_used(bytes: &[u8], slot: usize) -> bool {
 
 fn entry(bytes: &[u8], shape: Shape, place: Place, slot: usize) -> Result<Entry<'_>, FormatError> {
     let offset = shape.entries + slot * ENTRY;
-    let wrong = |rule| Err(FormatError::new(place, Problem::Entry { offset, rule }));
+    let wrong = |rule| Err(FormatError::new(place, Problem::Listed { offset, rule }));
     let (raw, _) = RawEntry::ref_from_prefix(&bytes[offset..]).expect("an entry fits");
     let length = usize::from(raw.name_len.get());
     if length == 0 || length > NAME_MAX {

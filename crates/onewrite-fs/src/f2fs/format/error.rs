@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::address::{Nid, SegmentNo};
 use crate::api::FsError;
 use crate::block::BlockNo;
+pub use crate::problem::Problem;
 
 /// Where a structure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,45 +54,6 @@ impl fmt::Display for Place {
             Place::Block(block) => write!(f, "block {block}"),
         }
     }
-}
-
-/// What is wrong with a structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Problem {
-    /// It has a wrong magic number.
-    #[error("magic number {found:#x} where {expected:#x} belongs")]
-    Magic {
-        /// The number read.
-        found: u32,
-        /// The magic number of this structure.
-        expected: u32,
-    },
-    /// Its content and its checksum disagree.
-    #[error("checksum {found:#010x} where the content gives {expected:#010x}")]
-    Checksum {
-        /// The checksum stored.
-        found: u32,
-        /// The checksum of the content.
-        expected: u32,
-    },
-    /// A field has a forbidden value.
-    #[error("{field} is {value}: {rule}")]
-    Field {
-        /// The field's name.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-        /// The rule that the value breaks.
-        rule: &'static str,
-    },
-    /// An entry of a list breaks a rule.
-    #[error("at byte {offset}: {rule}")]
-    Entry {
-        /// Bytes from the start of the structure to the entry.
-        offset: usize,
-        /// The rule that the entry breaks.
-        rule: &'static str,
-    },
 }
 
 /// Why these bytes cannot be used as F2FS.

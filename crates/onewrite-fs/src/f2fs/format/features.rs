@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::error::FormatError;
+use crate::bits::write_names;
 
 /// A set of features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -93,15 +94,7 @@ impl Features {
 
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for bit in (0..u32::BITS).map(|index| 1_u32 << index).filter(|bit| self.0 & bit != 0) {
-            match Features::NAMES.iter().find(|(feature, _)| feature.0 == bit) {
-                Some((_, name)) => write!(f, "{separator}{name}")?,
-                None => write!(f, "{separator}{bit:#x}")?,
-            }
-            separator = ", ";
-        }
-        Ok(())
+        write_names(f, self.0, &Features::NAMES.map(|(feature, name)| (feature.0, name)))
     }
 }
 

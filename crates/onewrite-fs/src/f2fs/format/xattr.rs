@@ -65,7 +65,7 @@ pub fn attributes(bytes: &[u8], place: Place) -> Result<Vec<Attribute<'_>>, Form
         let value_end = name_end + usize::from(u16::from_le_bytes([bytes[at + 2], bytes[at + 3]]));
         if value_end > bytes.len() {
             let rule = "the attribute ends behind its list";
-            return Err(FormatError::new(place, Problem::Entry { offset: at, rule }));
+            return Err(FormatError::new(place, Problem::Listed { offset: at, rule }));
         }
         let (name, value) = (&bytes[at + ENTRY..name_end], &bytes[name_end..value_end]);
         found.push(Attribute { prefix: bytes[at], name, value });
