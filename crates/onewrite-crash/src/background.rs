@@ -13,7 +13,7 @@ use onewrite_block::{
 };
 
 /// Names the stream of random choices. Every seed's run depends on it, so the word must not change.
-const STREAM: &str = "neighbour";
+const STREAM: &str = "background load";
 /// Number of tasks that run side by side.
 const TASKS: u64 = 4;
 /// Most writes for each page of the region while a device is aged.

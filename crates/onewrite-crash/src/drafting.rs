@@ -19,6 +19,13 @@ use crate::opened::{Draft, Drafts, Opened};
 use crate::player::{Plan, Player};
 use crate::subject::{DraftChange, DraftChanged, Subject};
 
+/// Paths of a rename.
+#[derive(Clone, Copy, Debug)]
+struct Renaming<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
 impl<S: Subject> Player<S> {
     /// Makes a change in a draft; begins the draft if it is new.
     pub(crate) async fn draft(&self, slot: u32, change: &Action, open: &mut Opened, plan: &mut Plan) -> FsResult<()> {
@@ -36,7 +43,7 @@ impl<S: Subject> Player<S> {
                 draft.steps.push(Step::Remove { directory, name: name.into() });
                 Ok(())
             }
-            Action::Rename(from, to) => self.draft_rename(slot, (from, to), open).await,
+            Action::Rename(from, to) => self.draft_rename(slot, Renaming { from, to }, open).await,
             _ => self.draft_content(slot, change, open).await,
         }
     }
@@ -57,7 +64,7 @@ impl<S: Subject> Player<S> {
         Ok(())
     }
 
-    async fn draft_rename(&self, slot: u32, (from, to): (&str, &str), open: &mut Opened) -> FsResult<()> {
+    async fn draft_rename(&self, slot: u32, Renaming { from, to }: Renaming<'_>, open: &mut Opened) -> FsResult<()> {
         let (source, target) = (self.place(from).await?, self.place(to).await?);
         let names = ((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()));
         let moved = self.target_in(slot, from, open).await;

@@ -87,6 +87,17 @@ impl Version {
     }
 }
 
+/// An operation that has returned.
+#[derive(Clone, Copy, Debug)]
+struct Returned {
+    /// Its place among the ended.
+    place: usize,
+    /// Its number in the history.
+    index: usize,
+    /// Whether it joined a transaction.
+    has_joined: bool,
+}
+
 /// What a recovered tree must contain after a number of happenings.
 #[derive(Clone, Debug, Default)]
 struct Obligations {
@@ -311,7 +322,8 @@ impl<'a> Judge<'a> {
                     }
                     Syncs::Shares => {
                         let place = ended.len();
-                        Rc::make_mut(&mut current).oblige_shares((place, *operation), entry, joins[place]);
+                        Rc::make_mut(&mut current)
+                            .oblige_shares(Returned { place, index: *operation, has_joined: joins[place] }, entry);
                     }
                     Syncs::Operation(first) => {
                         let place = ended.iter().position(|other| *other == first).expect("it ended before");

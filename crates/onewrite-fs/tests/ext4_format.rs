@@ -6,7 +6,7 @@ use std::path::Path;
 
 use onewrite_fs::BlockNo;
 use onewrite_fs::FileKind;
-use onewrite_fs::ext4::format::directory::{Entries, HashVersion, block, htree};
+use onewrite_fs::ext4::format::directory::{Entries, HashVersion, HashedBytes, block, htree};
 use onewrite_fs::ext4::format::extent::{self, Node, NodeMut};
 use onewrite_fs::ext4::format::group::{BLOCK_UNINIT, INODE_UNINIT};
 use onewrite_fs::ext4::format::inode::{attribute_area, flags};
@@ -213,8 +213,10 @@ impl Image {
     }
 
     fn check_leaf(&self, physical: BlockNo, range: std::ops::RangeInclusive<u32>, version: u8) {
-        let unsigned = self.layout.hash_version == HashVersion::from_disk(1, true).expect("half MD4");
-        let version = HashVersion::from_disk(version, unsigned).expect("version");
+        let unsigned = HashVersion::from_disk(1, HashedBytes::Unsigned).expect("half MD4");
+        let is_unsigned = self.layout.hash_version == unsigned;
+        let bytes = if is_unsigned { HashedBytes::Unsigned } else { HashedBytes::Signed };
+        let version = HashVersion::from_disk(version, bytes).expect("version");
         for entry in Entries::new(self.block(physical), Place::Block(physical)) {
             let entry = entry.expect("entry");
             if entry.is_used() {
@@ -306,7 +308,8 @@ fn name_hashes_are_those_of_debugfs() {
             for (seed, option) in [([0; 4], ""), (seed, &format!("-s {uuid} "))] {
                 let command = format!("dx_hash {option}-h HASHALG_{number} \"{name}\"");
                 let said = run("debugfs", &["-R", &command]);
-                let hash = HashVersion::from_disk(number, false).expect("version").hash(name.as_bytes(), seed);
+                let hash =
+                    HashVersion::from_disk(number, HashedBytes::Signed).expect("version").hash(name.as_bytes(), seed);
                 let expected = format!("0x{:x} (minor 0x{:x})", hash.major, hash.minor);
                 assert!(said.contains(&expected), "{command}: {said} but {expected}");
             }

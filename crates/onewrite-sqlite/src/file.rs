@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::locks::{Busy, Level, Opener};
-use crate::memory::{Memory, Share};
+use crate::memory::{Absent, Memory, Share};
 use crate::storage::{Failure, Opening, Promise, Result, Storage, StoredDraft, StoredFile};
 use crate::vfs::{Batch, Change, Connection, Node, Vfs, locked};
 
@@ -174,9 +174,9 @@ impl<S: Storage> OpenFile<S> {
     }
 
     /// Where region `number` of the shared memory lies.
-    pub(crate) fn region(&self, number: usize, bytes: usize, may_make: bool) -> Option<*const AtomicU64> {
+    pub(crate) fn region(&self, number: usize, bytes: usize, absent: Absent) -> Option<*const AtomicU64> {
         let mut memory = locked(&self.memory);
-        memory.get_or_insert_with(|| self.node.memory()).region(number, bytes, may_make)
+        memory.get_or_insert_with(|| self.node.memory()).region(number, bytes, absent)
     }
 
     pub(crate) fn lock_memory(&self, locks: Range<usize>, share: Share) -> std::result::Result<(), Busy> {

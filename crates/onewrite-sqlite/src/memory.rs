@@ -23,6 +23,15 @@ pub enum Share {
     Alone,
 }
 
+/// What happens with a region that is not there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It is made.
+    Made,
+    /// It stays absent.
+    Left,
+}
+
 /// The memory beside one database.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -36,10 +45,10 @@ struct Parts {
 }
 
 impl Memory {
-    /// Where region `number` lies, zeroed when it is made; `None` if it is not there and shall not be made.
-    pub fn region(&self, number: usize, bytes: usize, may_make: bool) -> Option<*const AtomicU64> {
+    /// Where region `number` lies, zeroed when it is made; `None` if it is not there and is not made.
+    pub fn region(&self, number: usize, bytes: usize, absent: Absent) -> Option<*const AtomicU64> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        while may_make && parts.regions.len() <= number {
+        while absent == Absent::Made && parts.regions.len() <= number {
             parts.regions.push((0..bytes.div_ceil(8)).map(|_| AtomicU64::new(0)).collect());
         }
         let region = parts.regions.get(number)?;
@@ -76,11 +85,11 @@ mod tests {
     #[test]
     fn regions_stay_and_are_shared() {
         let memory = Memory::default();
-        assert_eq!(memory.region(0, 32_768, false), None);
-        let first = memory.region(0, 32_768, true).unwrap();
-        memory.region(9, 32_768, true).unwrap();
-        assert_eq!(memory.region(0, 32_768, false), Some(first));
-        assert!(memory.region(10, 32_768, false).is_none());
+        assert_eq!(memory.region(0, 32_768, Absent::Left), None);
+        let first = memory.region(0, 32_768, Absent::Made).unwrap();
+        memory.region(9, 32_768, Absent::Made).unwrap();
+        assert_eq!(memory.region(0, 32_768, Absent::Left), Some(first));
+        assert!(memory.region(10, 32_768, Absent::Left).is_none());
     }
 
     #[test]

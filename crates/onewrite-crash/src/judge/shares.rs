@@ -4,10 +4,11 @@
 //! found, and not where the page had the same content before.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::{Judge, Obligations, Version, is_seen};
+use super::{Judge, Obligations, Returned, Version, is_seen};
 use crate::hash::ZEROS;
 use crate::history::Operation;
 use crate::model::{FileContent, ItemKind, Listing, NodeId, SharedPages, Step, Tree};
@@ -34,12 +35,13 @@ fn parts(operation: &Operation) -> impl Iterator<Item = &SharedPages> {
 }
 
 impl Obligations {
-    /// The operation `index`, the one at `place` among the ended, has returned: its pages are there.
-    pub(super) fn oblige_shares(&mut self, (place, index): (usize, usize), operation: &Operation, joins: bool) {
+    /// An operation has returned: its pages are there.
+    pub(super) fn oblige_shares(&mut self, returned: Returned, operation: &Operation) {
+        let Returned { place, index, has_joined } = returned;
         for part in parts(operation) {
             self.shared_pages.extend(part.target_pages.clone().map(|page| ((part.target, page), place + 1)));
             self.shared.insert(part.target, place + 1);
-            if joins {
+            if has_joined {
                 self.whole.insert(part.target, (place, index));
             }
         }
@@ -79,7 +81,7 @@ impl Judge<'_> {
         for part in parts(operation) {
             let Some(content) = files.get(&part.target) else { continue };
             for index in part.target_pages.clone() {
-                let place = match self.seen((part.target, index), content, (operation.begin, happened)) {
+                let place = match self.seen((part.target, index), content, operation.begin..happened) {
                     Seen::Before => 0,
                     Seen::After => 1,
                     Seen::Unknown => continue,
@@ -91,16 +93,16 @@ impl Judge<'_> {
         Some(format!("! `{}`: page {after} is as after it, page {before} as before it", operation.action))
     }
 
-    fn seen(&self, page: (NodeId, u64), content: &FileContent, (begin, happened): (usize, usize)) -> Seen {
+    fn seen(&self, page: (NodeId, u64), content: &FileContent, time: Range<usize>) -> Seen {
         let versions = self.versions.get(&page).map_or(&[][..], Vec::as_slice);
-        let Some(shared) = versions.iter().find(|version| version.begin == begin) else { return Seen::Unknown };
+        let Some(shared) = versions.iter().find(|version| version.begin == time.start) else { return Seen::Unknown };
         let index = page.1;
         let place = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
         let found = place.map_or(ZEROS, |place| content.pages[place].2);
         let behind = content.size.saturating_sub(index * PAGE_BYTES);
         let visible = if behind == 0 { PAGE_SIZE } else { behind.min(PAGE_BYTES) as usize };
         let is_found = |version: &Version| is_seen(version.content(), found, visible);
-        let mut later = versions.iter().filter(|version| version.order > shared.order && version.begin < happened);
+        let mut later = versions.iter().filter(|version| version.order > shared.order && version.begin < time.end);
         if later.any(is_found) {
             return Seen::Unknown;
         }

@@ -5,7 +5,7 @@ use super::directory::{Directory, DirectoryBlock};
 use super::htree::{Role, hash_in_range};
 use super::views::DirectoryStage;
 use crate::api::FileKind;
-use crate::ext4::format::directory::{Entries, Entry, HashVersion, block};
+use crate::ext4::format::directory::{Entries, Entry, HashVersion, HashedBytes, block};
 use crate::ext4::format::features::Incompat;
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, InodeNo, Place, ROOT_INODE};
@@ -177,8 +177,7 @@ impl<R: ReadBlocks> DirectoryStage<'_, '_, R> {
 
     /// The hash of a tree, with the signedness from the superblock.
     pub(super) fn tree_hash(&self, number: u8) -> Option<HashVersion> {
-        let unsigned = self.superblock.flags.get() & crate::ext4::format::superblock::FLAG_UNSIGNED_HASH != 0;
-        HashVersion::from_disk(number, unsigned)
+        HashVersion::from_disk(number, HashedBytes::of_flags(self.superblock.flags.get()))
     }
 
     async fn check_duplicates(&mut self, directory: &Directory, blocks: &[DirectoryBlock], names: &mut [NameSpot]) {

@@ -17,17 +17,17 @@ impl FileView for Ext4 {
     async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().read().await;
-        Ok(volume.expect_entry(&directory, name).await?.ino)
+        Ok(volume.directories().expect_entry(&directory, name).await?.ino)
     }
 
     async fn lookup_attributes(&self, directory: Ino, name: &[u8]) -> FsResult<Attributes> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().read().await;
-        let found = volume.expect_entry(&directory, name).await?;
+        let found = volume.directories().expect_entry(&directory, name).await?;
         Ok(volume.node(found.ino).await?.attributes())
     }
 
@@ -80,7 +80,7 @@ impl FileView for Ext4 {
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().read().await;
         volume.directories().entries_from(&directory, cursor).await
     }
@@ -92,7 +92,7 @@ impl FileView for Ext4 {
     ) -> FsResult<Vec<(DirectoryEntry, Option<Attributes>)>> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().read().await;
         let mut entries = Vec::new();
         for entry in volume.directories().entries_from(&directory, cursor).await? {

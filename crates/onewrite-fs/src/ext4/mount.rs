@@ -202,7 +202,7 @@ impl Volume {
         self.check_mounted()?;
         self.atomics().end_all().await?;
         if self.scope() != Scope::Full {
-            self.write_everything().await?;
+            self.contents().write_everything().await?;
         }
         // A transaction may still be committing although the running one is empty. Closing the log now would lose it.
         loop {

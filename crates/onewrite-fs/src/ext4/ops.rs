@@ -12,11 +12,13 @@ use onewrite_block::sync::RwGuard;
 use super::atomic::claimed;
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
 use super::format::Inode;
+use super::format::time::TimeRoom;
 use super::inodes::Node;
 use super::mode::Scope;
 use super::mount::Ext4;
 use super::sync::Synced;
 use super::truncate::DELETE_CREDITS;
+use super::views::Directories;
 use super::volume::Volume;
 use crate::api::{
     Allocation, AttributeChanges, AttributeManner, Attributes, FileKind, FileSystem, FsCounters, FsError, FsResult,
@@ -30,7 +32,7 @@ use crate::pages::{PAGE_BYTES, check_direct};
 /// Names that one inode may have.
 pub(super) const LINKS_MAX: u16 = 65_000;
 
-impl Volume {
+impl Directories<'_> {
     pub(super) async fn directory(&self, ino: Ino) -> FsResult<Rc<Node>> {
         let node = self.node(ino).await?;
         node.expect_directory()?;
@@ -47,14 +49,14 @@ impl Volume {
     }
 
     pub(super) async fn expect_absent(&self, directory: &Node, name: &[u8]) -> FsResult<()> {
-        match self.directories().find_entry(directory, name).await? {
+        match self.find_entry(directory, name).await? {
             Some(_) => Err(FsError::Exists(display(name))),
             None => Ok(()),
         }
     }
 
     pub(super) async fn expect_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Found> {
-        self.directories().find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
+        self.find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
     }
 
     /// Stamps a directory after a change of its entries, adds `links` to its link count and saves it.
@@ -97,7 +99,9 @@ impl Volume {
             false => self.contents().delete(handle, node).await,
         }
     }
+}
 
+impl Volume {
     /// Blocks of fixed metadata: superblocks, descriptors, bitmaps, inode tables, the log.
     pub(super) fn overhead_blocks(&self) -> u64 {
         let layout = self.layout();
@@ -180,9 +184,9 @@ impl FileSystem for Ext4 {
         if node.kind == FileKind::Symlink {
             return Err(FsError::Invalid("a symbolic link is made by `symlink`".into()));
         }
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
-        volume.expect_alive(&directory)?;
+        volume.directories().expect_alive(&directory)?;
         with_space!(volume, volume.directories().create_node(&directory, name, node, b""))
     }
 
@@ -204,9 +208,9 @@ impl FileSystem for Ext4 {
                 "a link target with a zero byte; programs would see the part before it".into(),
             ));
         }
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
-        volume.expect_alive(&directory)?;
+        volume.directories().expect_alive(&directory)?;
         let node = NewNode { kind: FileKind::Symlink, permissions: 0o777, ..NewNode::FILE };
         with_space!(volume, volume.directories().create_node(&directory, name, node, target))
     }
@@ -216,24 +220,24 @@ impl FileSystem for Ext4 {
         volume.syscall(0).await;
         volume.check_writable()?;
         volume.directories().check_name(name)?;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let node = volume.node(ino).await?;
         let _held = directory.lock().write().await;
-        volume.expect_alive(&directory)?;
-        volume.expect_absent(&directory, name).await?;
+        volume.directories().expect_alive(&directory)?;
+        volume.directories().expect_absent(&directory, name).await?;
         if node.is_directory() {
             return Err(FsError::NotPermitted(format!("a second name for the directory {ino}")));
         }
         let _node_held = node.lock().write().await;
-        volume.expect_alive(&node)?;
+        volume.directories().expect_alive(&node)?;
         if node.inode().links >= LINKS_MAX {
             return Err(FsError::TooManyLinks(ino));
         }
         let add = async || {
             let mut handle = volume.journal().start(ENTRY_CREDITS + 2).await?;
             volume.directories().add_entry(&mut handle, &directory, name, (ino, node.kind())).await?;
-            volume.touch(&mut handle, &node, 1).await?;
-            volume.touch_directory(&mut handle, &directory, 0).await
+            volume.directories().touch(&mut handle, &node, 1).await?;
+            volume.directories().touch_directory(&mut handle, &directory, 0).await
         };
         with_space!(volume, add())
     }
@@ -242,9 +246,9 @@ impl FileSystem for Ext4 {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
-        let found = volume.expect_entry(&directory, name).await?;
+        let found = volume.directories().expect_entry(&directory, name).await?;
         let node = volume.node(found.ino).await?;
         if node.is_directory() {
             return Err(FsError::IsDirectory(display(name)));
@@ -252,8 +256,8 @@ impl FileSystem for Ext4 {
         let _node_held = node.lock().write().await;
         let mut handle = volume.journal().start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
-        volume.touch_directory(&mut handle, &directory, 0).await?;
-        volume.drop_link(handle, &node).await
+        volume.directories().touch_directory(&mut handle, &directory, 0).await?;
+        volume.directories().drop_link(handle, &node).await
     }
 
     async fn remove_directory(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
@@ -263,10 +267,10 @@ impl FileSystem for Ext4 {
         if name == b"." || name == b".." {
             return Err(FsError::Invalid(format!("`{}` cannot be removed", display(name))));
         }
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
-        let found = volume.expect_entry(&directory, name).await?;
-        let node = volume.directory(found.ino).await.map_err(|error| match error {
+        let found = volume.directories().expect_entry(&directory, name).await?;
+        let node = volume.directories().directory(found.ino).await.map_err(|error| match error {
             FsError::NotDirectory(_) => FsError::NotDirectory(display(name)),
             other => other,
         })?;
@@ -276,8 +280,8 @@ impl FileSystem for Ext4 {
         }
         let mut handle = volume.journal().start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
-        volume.touch_directory(&mut handle, &directory, -1).await?;
-        volume.drop_link(handle, &node).await
+        volume.directories().touch_directory(&mut handle, &directory, -1).await?;
+        volume.directories().drop_link(handle, &node).await
     }
 
     async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
@@ -288,9 +292,10 @@ impl FileSystem for Ext4 {
             return Err(FsError::Invalid("`.` and `..` cannot be renamed".into()));
         }
         let _renames = self.rename_lock().write().await;
-        let (source, target) = (volume.directory(from.0).await?, volume.directory(to.0).await?);
+        let (source, target) =
+            (volume.directories().directory(from.0).await?, volume.directories().directory(to.0).await?);
         let _directories = lock_both(&source, &target).await;
-        volume.expect_alive(&target)?;
+        volume.directories().expect_alive(&target)?;
         let rename = async || volume.directories().rename_locked((&source, from.1), (&target, to.1), manner).await;
         with_space!(volume, rename())
     }
@@ -380,20 +385,20 @@ impl FileSystem for Ext4 {
     async fn fsync(&self, ino: Ino) -> FsResult<()> {
         self.volume().syscall(0).await;
         let node = self.volume().node(ino).await?;
-        self.volume().sync_file(&node, Synced::Everything).await
+        self.volume().contents().sync_file(&node, Synced::Everything).await
     }
 
     async fn fdatasync(&self, ino: Ino) -> FsResult<()> {
         self.volume().syscall(0).await;
         let node = self.volume().node(ino).await?;
-        self.volume().sync_file(&node, Synced::Data).await
+        self.volume().contents().sync_file(&node, Synced::Data).await
     }
 
     async fn sync(&self) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         if volume.scope() != Scope::Full {
-            volume.write_everything().await?;
+            volume.contents().write_everything().await?;
         }
         volume.commit_now().await?;
         volume.journal().settle().await
@@ -430,9 +435,10 @@ fn apply(inode: &mut Inode, changes: AttributeChanges) {
     }
     inode.uid = changes.uid.unwrap_or(inode.uid);
     inode.gid = changes.gid.unwrap_or(inode.gid);
-    let (holds_atime, holds_mtime) = (inode.extra_isize >= 16, inode.extra_isize >= 12);
-    inode.atime = changes.accessed.map_or(inode.atime, |time| time.storable(holds_atime));
-    inode.mtime = changes.modified.map_or(inode.mtime, |time| time.storable(holds_mtime));
+    let room = |end| TimeRoom::of(inode.extra_isize, end);
+    let (atime_room, mtime_room) = (room(16), room(12));
+    inode.atime = changes.accessed.map_or(inode.atime, |time| time.storable(atime_room));
+    inode.mtime = changes.modified.map_or(inode.mtime, |time| time.storable(mtime_room));
 }
 
 /// Locks two directories exclusively, the lower inode number first; locks once if they are the same.

@@ -39,7 +39,7 @@ impl Directories<'_> {
             (Some(other), _) if other.ino == found.ino => Ok(()),
             (Some(other), RenameManner::Exchange) => self.exchange(from, to, (&node, found), other).await,
             (Some(other), _) => {
-                self.write_before_replacing(&node).await;
+                self.contents().write_before_replacing(&node).await;
                 self.replace(from, to, (&node, found), other).await
             }
         }

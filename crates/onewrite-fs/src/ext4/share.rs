@@ -29,7 +29,7 @@ use super::mode::Scope;
 use super::mount::Ext4;
 use super::ops::{expect_unclaimed, with_space};
 use super::survey::Part;
-use super::views::Contents;
+use super::views::Shares;
 use super::write::{NewBlocks, map_credits};
 use crate::api::{FsError, FsResult, Manner, Position};
 use crate::atomic::{AtomicFiles, DraftId};
@@ -70,7 +70,7 @@ impl SharePages for Ext4 {
     }
 
     async fn share(&self, ranges: &[ShareRange]) -> FsResult<()> {
-        let nodes = self.volume().contents().nodes_of(ranges).await?;
+        let nodes = self.volume().shares().nodes_of(ranges).await?;
         self.share_lazily(ranges).await?;
         let last = nodes.values().map(|node| node.data_changed_in()).max().unwrap_or_default();
         self.volume().journal().request_commit(last);
@@ -90,7 +90,7 @@ impl SharePages for Ext4 {
         check_ranges(ranges)?;
         match by {
             _ if ranges.is_empty() => Ok(()),
-            ShareBy::Remapping => with_space!(volume, volume.contents().share_by_remapping(ranges)),
+            ShareBy::Remapping => with_space!(volume, volume.shares().share_by_remapping(ranges)),
             ShareBy::Logging => self.share_by_logging(ranges).await,
         }
     }
@@ -99,7 +99,7 @@ impl SharePages for Ext4 {
 impl Ext4 {
     /// Writes the content of the sources into a draft of the targets and commits it.
     async fn share_by_logging(&self, ranges: &[ShareRange]) -> FsResult<()> {
-        let contents = self.volume().contents().read_sources(ranges).await?;
+        let contents = self.volume().shares().read_sources(ranges).await?;
         let draft = self.begin_draft()?;
         let outcome = self.write_and_commit(draft, ranges, &contents).await;
         let ended = self.end_draft(draft).await;
@@ -116,7 +116,7 @@ impl Ext4 {
     }
 }
 
-impl Contents<'_> {
+impl Shares<'_> {
     async fn share_by_remapping(&self, ranges: &[ShareRange]) -> FsResult<()> {
         let nodes = self.nodes_of(ranges).await?;
         let _held = lock_all(&nodes).await;
@@ -194,12 +194,12 @@ impl Contents<'_> {
         for range in ranges {
             let node = &nodes[&InodeNo::from_ino(range.target)];
             expect_unclaimed(node)?;
-            self.check_end(node, range.target_end())?;
+            self.contents().check_end(node, range.target_end())?;
             self.pages().tell(&**node, range.target_pages(), Access::Write);
             if range.target_end() > node.size() {
                 // What lies behind the end becomes readable.
                 let mut handle = self.journal().start(1).await?;
-                self.zero_tail(&mut handle, node, node.size()).await?;
+                self.contents().zero_tail(&mut handle, node, node.size()).await?;
             }
         }
         self.write_out(nodes).await
@@ -223,7 +223,7 @@ impl Contents<'_> {
     /// Brings the content of the files to their blocks, or into the log.
     async fn write_out(&self, nodes: &Nodes) -> FsResult<()> {
         for node in nodes.values() {
-            self.write_and_convert(node).await?;
+            self.contents().write_and_convert(node).await?;
         }
         if self.scope() == Scope::Full { self.commit_now().await } else { Ok(()) }
     }
@@ -304,7 +304,7 @@ impl Contents<'_> {
             let mut handle = self.journal().start(map_credits((pages.end - pages.start) as usize) + 1).await?;
             let map = node.map_lock().write().await;
             let survey = self.extents().survey(node, pages.clone()).await?;
-            let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
+            let allocated = self.contents().allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);
             self.load_inode_block(node.number()).await?;
             self.save(&mut handle, node);
@@ -314,10 +314,10 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Frees the blocks that [`Contents::allocate_targets`] gave to `holes`.
+    /// Frees the blocks that [`Shares::allocate_targets`] gave to `holes`.
     async fn free_again(&self, holes: &[TargetRun]) -> FsResult<()> {
         for (node, pages) in holes {
-            self.free_blocks_of(node, pages.clone()).await?;
+            self.contents().free_blocks_of(node, pages.clone()).await?;
         }
         Ok(())
     }
@@ -333,7 +333,9 @@ impl Contents<'_> {
                     Part::Hole(pages) => pages,
                 };
                 let zeros = vec![0; ((pages.end - pages.start) * PAGE_BYTES) as usize];
-                self.write_file(node, pages.start * PAGE_BYTES, Content::Bytes(&zeros), Manner::default()).await?;
+                self.contents()
+                    .write_file(node, pages.start * PAGE_BYTES, Content::Bytes(&zeros), Manner::default())
+                    .await?;
             }
         }
         self.write_out(nodes).await?;
@@ -411,7 +413,7 @@ fn target_runs(nodes: &Nodes, ranges: &[ShareRange]) -> Vec<TargetRun> {
     runs
 }
 
-/// Blocks that [`Contents::note_written`] may change.
+/// Blocks that [`Shares::note_written`] may change.
 fn credits(runs: &[TargetRun]) -> usize {
     runs.iter().map(|(_, pages)| map_credits((pages.end - pages.start) as usize) + 1).sum()
 }

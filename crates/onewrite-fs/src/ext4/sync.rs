@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::inodes::Node;
 use super::mode::Scope;
+use super::views::Contents;
 use super::volume::Volume;
 use crate::api::FsResult;
 
@@ -16,14 +17,14 @@ pub(super) enum Synced {
     Data,
 }
 
-impl Volume {
+impl Contents<'_> {
     /// See `FileSystem::fsync` and `fdatasync`.
     pub(super) async fn sync_file(&self, node: &Rc<Node>, what: Synced) -> FsResult<()> {
         if self.scope() != Scope::Full {
             // The shared lock keeps truncations away: they would remove the blocks of pages that must be written.
             let _held = node.lock().read().await;
-            self.pages().sync(self, node).await?;
-            self.contents().convert(node).await?;
+            self.pages().sync(self.volume(), node).await?;
+            self.convert(node).await?;
         }
         let tid = match what {
             Synced::Everything => node.changed_in(),
@@ -48,10 +49,29 @@ impl Volume {
     /// # Errors
     /// The first error. Tries to write all files, but stops converting at the first conversion error.
     pub(super) async fn write_everything(&self) -> FsResult<()> {
-        let outcome = self.pages().dirty_files().sync_all(self).await;
-        outcome.and(self.contents().convert_everything().await)
+        let outcome = self.pages().dirty_files().sync_all(self.volume()).await;
+        outcome.and(self.convert_everything().await)
     }
 
+    /// Writes the file's dirty pages, waits for them, and updates the map and the size.
+    pub(super) async fn write_and_convert(&self, node: &Node) -> FsResult<()> {
+        self.pages().write_pages(self.volume(), node, 0..u64::MAX).await?;
+        self.pages().wait_for_writes(node).await;
+        self.convert(node).await
+    }
+
+    /// Writes the content of a file that is about to replace another by rename. So the name always shows the old or the
+    /// new content (Linux's `auto_da_alloc`). A later fsync reports a write error.
+    pub(super) async fn write_before_replacing(&self, node: &Rc<Node>) {
+        if !self.delays() || node.is_directory() || !node.is_dirty() && !self.needs_conversion(node) {
+            return;
+        }
+        let _held = node.lock().read().await;
+        let _ = self.write_and_convert(node).await;
+    }
+}
+
+impl Volume {
     /// Commits the running transaction and waits; if it is empty, waits for the one before.
     ///
     /// # Errors
@@ -64,25 +84,5 @@ impl Volume {
         }
         // An open handle may add nothing: then the running transaction stays empty while the one before it commits.
         self.journal().wait_committed(tid.previous()).await
-    }
-
-    /// Writes the file's dirty pages, waits for them, and updates the map and the size.
-    pub(super) async fn write_and_convert(&self, node: &Node) -> FsResult<()> {
-        self.pages().write_pages(self, node, 0..u64::MAX).await?;
-        self.pages().wait_for_writes(node).await;
-        self.contents().convert(node).await
-    }
-
-    /// Writes the content of a file that is about to replace another by rename. So the name always shows the old or the
-    /// new content (Linux's `auto_da_alloc`). A later fsync reports a write error.
-    pub(super) async fn write_before_replacing(&self, node: &Rc<Node>) {
-        if !self.contents().delays()
-            || node.is_directory()
-            || !node.is_dirty() && !self.contents().needs_conversion(node)
-        {
-            return;
-        }
-        let _held = node.lock().read().await;
-        let _ = self.write_and_convert(node).await;
     }
 }

@@ -37,8 +37,11 @@ views! {
     Extents by extents;
     /// Names: directories and what happens to their entries (`dir`, `create`, `rename`).
     Directories by directories;
-    /// Content of files: written, removed, shifted, delayed (`write`, `truncate`, `shift`, `delayed`, `orphans`).
+    /// Content of files: written, removed, shifted, delayed, synced (`write`, `truncate`, `shift`, `delayed`, `sync`,
+    /// `orphans`).
     Contents by contents;
+    /// Pages of files that take the content of others (`share`).
+    Shares by shares;
     /// Drafts of atomic files (`atomic`).
     Atomics by atomics;
     /// Extended attributes (`attributes`).
@@ -46,6 +49,13 @@ views! {
 }
 
 impl<'a> Atomics<'a> {
+    /// The volume, for the page layer.
+    pub(super) fn volume(&self) -> &'a Volume {
+        self.volume
+    }
+}
+
+impl<'a> Shares<'a> {
     /// The volume, for the page layer.
     pub(super) fn volume(&self) -> &'a Volume {
         self.volume

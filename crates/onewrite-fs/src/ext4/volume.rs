@@ -19,6 +19,7 @@ use super::atomic::Drafts;
 use super::balloc::Groups;
 use super::delayed::pending::ConversionLine;
 use super::format::error::located;
+use super::format::time::TimeRoom;
 use super::format::{FormatError, InodeNo, Layout, ROOT_INODE, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use super::guard::SystemZone;
 use super::inodes::Inodes;
@@ -183,7 +184,7 @@ impl Volume {
     /// The current timestamp, in the granularity of the mount.
     pub(super) fn timestamp(&self) -> Timestamp {
         let (now, tick) = (self.runtime.civil_now().0, self.options.timestamp_granularity.0.max(1));
-        Timestamp::from_nanos(Nanos(now - now % tick)).storable(self.layout.new_extra_isize > 0)
+        Timestamp::from_nanos(Nanos(now - now % tick)).storable(TimeRoom::of(self.layout.new_extra_isize, 1))
     }
 
     /// Occupies a core for a system call that moves `bytes`.

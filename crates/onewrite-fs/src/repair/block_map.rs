@@ -20,6 +20,15 @@ fn levels_below(index: usize) -> u32 {
     (index + 1).saturating_sub(DIRECT) as u32
 }
 
+/// The part of a map below one pointer.
+#[derive(Clone, Copy, Debug)]
+struct Subtree {
+    /// Levels of pointers in it; without any the pointer names content.
+    below: u32,
+    /// Its first block of the file.
+    start: u64,
+}
+
 /// A block of the file and its block of the image.
 type Mapped = (u64, BlockNo);
 
@@ -96,7 +105,7 @@ impl<R: ReadBlocks> MapPass<'_, '_, R> {
             let below = levels_below(index);
             let end = start + PER_BLOCK.pow(below);
             let range = mapped.partition_point(|own| own.0 < start)..mapped.partition_point(|own| own.0 < end);
-            let (block, count) = self.make_table(&mapped[range], (below, start), pool);
+            let (block, count) = self.make_table(&mapped[range], Subtree { below, start }, pool);
             inode.block[index * 4..index * 4 + 4].copy_from_slice(&(block.0 as u32).to_le_bytes());
             blocks += count;
             start = end;
@@ -104,9 +113,14 @@ impl<R: ReadBlocks> MapPass<'_, '_, R> {
         blocks
     }
 
-    /// Makes the block that maps `mapped`, with `below` levels below it. Returns it and the number of blocks used. The
+    /// Makes the block that maps `mapped`. Returns it and the number of blocks used. The
     /// block is 0 if there is nothing to map or no room.
-    fn make_table(&mut self, mapped: &[Mapped], (below, start): (u32, u64), pool: &mut Vec<BlockNo>) -> (BlockNo, u64) {
+    fn make_table(
+        &mut self,
+        mapped: &[Mapped],
+        Subtree { below, start }: Subtree,
+        pool: &mut Vec<BlockNo>,
+    ) -> (BlockNo, u64) {
         let Some(&(_, first)) = mapped.first() else { return (BlockNo::FIRST, 0) };
         if below == 0 {
             return (first, 1);
@@ -116,7 +130,7 @@ impl<R: ReadBlocks> MapPass<'_, '_, R> {
         let (mut bytes, mut blocks) = ([0; PAGE_SIZE], 1);
         for part in mapped.chunk_by(|one, other| (one.0 - start) / step == (other.0 - start) / step) {
             let at = (part[0].0 - start) / step;
-            let (child, count) = self.make_table(part, (below - 1, start + at * step), pool);
+            let (child, count) = self.make_table(part, Subtree { below: below - 1, start: start + at * step }, pool);
             bytes[at as usize * 4..at as usize * 4 + 4].copy_from_slice(&(child.0 as u32).to_le_bytes());
             blocks += count;
         }

@@ -147,7 +147,7 @@ impl<F: FileSystem> Engine<F> {
         while !self.has_failed() {
             if !self.pool.borrow_mut().touch(page) {
                 self.load(page).await?;
-            } else if !self.pool.borrow().is_ready(page, is_change) {
+            } else if !self.pool.borrow().is_ready(page, access) {
                 self.moved.wait().await;
             } else {
                 let is_done = !is_change || self.pool.borrow_mut().change(page, self.log.append(RECORD_BYTES));

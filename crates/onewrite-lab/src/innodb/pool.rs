@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::load::PageNo;
+use super::load::{Access, PageNo};
 use super::log::Lsn;
 use super::scale::BATCH_PAGES;
 
@@ -73,8 +73,8 @@ impl Pool {
     }
 
     /// Whether a page that is there can be used now: it is read, and to be changed nobody writes it out.
-    pub(super) fn is_ready(&self, page: PageNo, to_change: bool) -> bool {
-        self.frames.get(&page).is_none_or(|frame| frame.is_loaded && !(to_change && frame.is_written))
+    pub(super) fn is_ready(&self, page: PageNo, wanted: Access) -> bool {
+        self.frames.get(&page).is_none_or(|frame| frame.is_loaded && !(wanted == Access::Change && frame.is_written))
     }
 
     /// The page was changed at `lsn`. False if it is no longer there, or the cleaner has it.
@@ -159,9 +159,13 @@ mod tests {
             (Some(10), vec![PageNo(0), PageNo(1)], vec![PageNo(0), PageNo(1)])
         );
         pool.hold(&[PageNo(0)]);
-        assert!(!pool.change(PageNo(0), 20) && !pool.is_ready(PageNo(0), true) && pool.is_ready(PageNo(0), false));
+        assert!(
+            !pool.change(PageNo(0), 20)
+                && !pool.is_ready(PageNo(0), Access::Change)
+                && pool.is_ready(PageNo(0), Access::Read)
+        );
         pool.cleaned(PageNo(0));
         assert_eq!(pool.oldest(), Some(11));
-        assert!(pool.take(PageNo(9)) && !pool.is_ready(PageNo(9), false));
+        assert!(pool.take(PageNo(9)) && !pool.is_ready(PageNo(9), Access::Read));
     }
 }

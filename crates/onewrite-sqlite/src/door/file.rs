@@ -10,7 +10,7 @@ use libsqlite3_sys::{self as ffi, sqlite3_file, sqlite3_io_methods};
 use super::{Handle, handle, name};
 use crate::failure::guarded;
 use crate::locks::Level;
-use crate::memory::{LOCK_COUNT, Share};
+use crate::memory::{Absent, LOCK_COUNT, Share};
 use crate::storage::{Failure, Promise, Storage};
 
 impl<S: Storage> Handle<S> {
@@ -231,7 +231,8 @@ unsafe extern "C" fn shm_map<S: Storage>(
     // SAFETY: see the head.
     let (handle, place) = unsafe { (handle::<S>(file), &mut *place) };
     handle.answer(ffi::SQLITE_IOERR_SHMMAP, |file| {
-        let region = file.region(number as usize, bytes as usize, may_make != 0);
+        let absent = if may_make == 0 { Absent::Left } else { Absent::Made };
+        let region = file.region(number as usize, bytes as usize, absent);
         *place = region.map_or(null_mut(), |region| region.cast_mut().cast());
         Ok(ffi::SQLITE_OK)
     })

@@ -115,7 +115,7 @@ fn who_leaves_the_shared_memory_leaves_its_locks() {
     let place = Place::new();
     let (one, two) = (place.open("/db", Kind::Database), place.open("/db", Kind::Database));
     for file in [&one, &two] {
-        assert!(file.region(0, 32_768, true).is_some());
+        assert!(file.region(0, 32_768, Absent::Made).is_some());
     }
     assert!(one.lock_memory(2..4, Share::Alone).is_ok() && two.lock_memory(3..4, Share::Shared).is_err());
     one.leave_memory();

@@ -108,7 +108,7 @@ impl Atomics<'_> {
     async fn sync_files(&self, drafts: &[DraftId]) -> FsResult<()> {
         for id in drafts {
             for node in self.nodes_of(*id)? {
-                self.sync_file(&node, Synced::Everything).await?;
+                self.contents().sync_file(&node, Synced::Everything).await?;
             }
         }
         Ok(())

@@ -58,7 +58,7 @@ impl Atomics<'_> {
     fn add_change(&self, draft: DraftId, change: NameChange, directories: &Directories) -> FsResult<()> {
         self.check_room(NAME_CREDITS, NAME_BLOCKS)?;
         let kept: Vec<Rc<Node>> = change.names().map(|name| Rc::clone(&directories[&name.directory])).collect();
-        kept.iter().try_for_each(|directory| self.expect_alive(directory))?;
+        kept.iter().try_for_each(|directory| self.directories().expect_alive(directory))?;
         self.drafts().change(draft, |draft| {
             kept.iter().for_each(|directory| directory.add_opener());
             draft.directories.extend(kept);
@@ -86,7 +86,7 @@ impl Atomics<'_> {
     pub(super) async fn directories_of(&self, changes: &[NameChange]) -> FsResult<Directories> {
         let mut directories = Directories::new();
         for name in changes.iter().flat_map(NameChange::names) {
-            directories.insert(name.directory, self.directory(name.directory).await?);
+            directories.insert(name.directory, self.directories().directory(name.directory).await?);
         }
         Ok(directories)
     }
@@ -105,7 +105,7 @@ impl Atomics<'_> {
         let mut found = Vec::new();
         for name in changes.iter().flat_map(NameChange::names) {
             let directory = &directories[&name.directory];
-            self.expect_alive(directory)?;
+            self.directories().expect_alive(directory)?;
             let entry = self.directories().find_entry(directory, &name.name).await?;
             if let Some(entry) = entry
                 && !now.contains_key(name)
@@ -146,15 +146,15 @@ impl Atomics<'_> {
             NameChange::Link(ino, name) => {
                 let (directory, node) = (&directories[&name.directory], self.node_or_orphan(*ino).await?);
                 self.directories().add_entry(handle, directory, &name.name, (*ino, node.kind())).await?;
-                self.touch(handle, &node, 1).await?;
+                self.directories().touch(handle, &node, 1).await?;
                 self.allocator().remove_orphan(handle, &node).await?;
-                self.touch_directory(handle, directory, 0).await
+                self.directories().touch_directory(handle, directory, 0).await
             }
             NameChange::Unlink(name) => {
                 let directory = &directories[&name.directory];
-                let found = self.expect_entry(directory, &name.name).await?;
+                let found = self.directories().expect_entry(directory, &name.name).await?;
                 self.directories().remove_entry_of(handle, directory, found).await?;
-                self.touch_directory(handle, directory, 0).await?;
+                self.directories().touch_directory(handle, directory, 0).await?;
                 self.lose_name(handle, found.ino).await
             }
             NameChange::Rename(from, to) => self.make_rename(handle, directories, from, to).await,
@@ -169,7 +169,7 @@ impl Atomics<'_> {
         to: &Name,
     ) -> FsResult<()> {
         let (source, target) = (&directories[&from.directory], &directories[&to.directory]);
-        let node = self.node_or_orphan(self.expect_entry(source, &from.name).await?.ino).await?;
+        let node = self.node_or_orphan(self.directories().expect_entry(source, &from.name).await?.ino).await?;
         let entry = (node.ino(), node.kind());
         let replaced = self.directories().find_entry(target, &to.name).await?;
         match replaced {
@@ -181,17 +181,17 @@ impl Atomics<'_> {
             None => self.directories().add_entry(handle, target, &to.name, entry).await?,
         }
         // Adding may have split the block that held the old name.
-        let found = self.expect_entry(source, &from.name).await?;
+        let found = self.directories().expect_entry(source, &from.name).await?;
         self.directories().remove_entry_of(handle, source, found).await?;
-        self.touch(handle, &node, 0).await?;
-        self.touch_directory(handle, target, 0).await?;
-        self.touch_directory(handle, source, 0).await
+        self.directories().touch(handle, &node, 0).await?;
+        self.directories().touch_directory(handle, target, 0).await?;
+        self.directories().touch_directory(handle, source, 0).await
     }
 
     /// Counts one name of a file less. A file without names waits on the orphan list for the end of its last opener.
     async fn lose_name(&self, handle: &mut Handle, ino: Ino) -> FsResult<()> {
         let node = self.node_or_orphan(ino).await?;
-        self.touch(handle, &node, -1).await?;
+        self.directories().touch(handle, &node, -1).await?;
         let is_last = node.inode().links == 0;
         if is_last { self.allocator().add_orphan(handle, &node).await } else { Ok(()) }
     }

@@ -7,9 +7,8 @@ use crate::api::{FileKind, FsError, FsResult};
 use crate::block::BlockNo;
 use crate::ext4::format::directory::block::{self, Dots, record_length};
 use crate::ext4::format::directory::htree::{self, Index, IndexMut, LEVELS_MAX, Pair};
-use crate::ext4::format::directory::{Entries, HashVersion, NameHash};
+use crate::ext4::format::directory::{Entries, HashVersion, HashedBytes, NameHash};
 use crate::ext4::format::inode::flags;
-use crate::ext4::format::superblock::FLAG_UNSIGNED_HASH;
 use crate::ext4::format::{FormatError, InodeNo, Layout, Place};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
@@ -52,8 +51,8 @@ impl Directories<'_> {
     pub(super) async fn tree_shape(&self, directory: &Node) -> FsResult<(HashVersion, u8)> {
         let root = self.load_directory_block(directory, 0).await?;
         let info = self.with_block(root, |bytes| htree::root_info(&bytes[..], place(directory, 0)))?;
-        let unsigned = self.superblock().flags.get() & FLAG_UNSIGNED_HASH != 0;
-        let Some(hash) = HashVersion::from_disk(info.hash_version, unsigned) else {
+        let bytes = HashedBytes::of_flags(self.superblock().flags.get());
+        let Some(hash) = HashVersion::from_disk(info.hash_version, bytes) else {
             let place = format!("directory {}", directory.ino());
             return Err(FsError::Damaged { place, problem: format!("hash version {}", info.hash_version) });
         };

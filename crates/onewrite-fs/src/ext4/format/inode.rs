@@ -14,6 +14,7 @@ use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::features::RoCompat;
 use super::inode_no::InodeNo;
 use super::layout::{BASE_INODE_SIZE, Layout};
+use super::time::TimeRoom;
 use crate::api::{FileKind, Timestamp};
 use crate::block::BlockNo;
 
@@ -331,9 +332,9 @@ impl Inode {
         (raw.gid, raw.gid_high) = split(self.gid);
         raw.size_lo.set(self.size as u32);
         raw.size_high.set((self.size >> 32) as u32);
-        raw.atime.set(self.atime.storable(self.extra_isize >= 16).low_word());
-        raw.ctime.set(self.ctime.storable(self.extra_isize >= 8).low_word());
-        raw.mtime.set(self.mtime.storable(self.extra_isize >= 12).low_word());
+        raw.atime.set(self.atime.storable(TimeRoom::of(self.extra_isize, 16)).low_word());
+        raw.ctime.set(self.ctime.storable(TimeRoom::of(self.extra_isize, 8)).low_word());
+        raw.mtime.set(self.mtime.storable(TimeRoom::of(self.extra_isize, 12)).low_word());
         raw.dtime.set(self.dtime);
         raw.links_count.set(self.links);
         raw.flags.set(self.flags);
@@ -350,10 +351,10 @@ impl Inode {
     fn encode_extra(&self, extra: &mut RawInodeExtra) {
         let mut fields = extra.clone();
         fields.extra_isize.set(self.extra_isize);
-        fields.ctime_extra.set(self.ctime.storable(true).high_word());
-        fields.mtime_extra.set(self.mtime.storable(true).high_word());
-        fields.atime_extra.set(self.atime.storable(true).high_word());
-        let crtime = self.crtime.storable(self.extra_isize >= 24);
+        fields.ctime_extra.set(self.ctime.storable(TimeRoom::WithExtra).high_word());
+        fields.mtime_extra.set(self.mtime.storable(TimeRoom::WithExtra).high_word());
+        fields.atime_extra.set(self.atime.storable(TimeRoom::WithExtra).high_word());
+        let crtime = self.crtime.storable(TimeRoom::of(self.extra_isize, 24));
         fields.crtime.set(crtime.low_word());
         fields.crtime_extra.set(crtime.high_word());
         fields.version_hi.set((self.version >> 32) as u32);

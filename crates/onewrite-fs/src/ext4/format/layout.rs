@@ -6,11 +6,11 @@
 
 use onewrite_block::{PAGE_SIZE, crc32c};
 
-use super::directory::HashVersion;
+use super::directory::{HashVersion, HashedBytes};
 use super::error::{FormatError, Place};
 use super::features::{Compat, Features, Incompat, RoCompat};
 use super::inode_no::InodeNo;
-use super::superblock::{CHECKSUM_CRC32C, FLAG_UNSIGNED_HASH, RawSuperblock, SUPERBLOCK_OFFSET};
+use super::superblock::{CHECKSUM_CRC32C, RawSuperblock, SUPERBLOCK_OFFSET};
 use crate::block::BlockNo;
 
 /// Number of the root directory's inode.
@@ -367,8 +367,8 @@ fn checksum_seed(raw: &RawSuperblock) -> u32 {
 }
 
 fn hash_version(raw: &RawSuperblock) -> HashVersion {
-    let unsigned = raw.flags.get() & FLAG_UNSIGNED_HASH != 0;
-    HashVersion::from_disk(raw.def_hash_version, unsigned).unwrap_or(HashVersion::HALF_MD4)
+    let bytes = HashedBytes::of_flags(raw.flags.get());
+    HashVersion::from_disk(raw.def_hash_version, bytes).unwrap_or(HashVersion::HALF_MD4)
 }
 
 fn refuse(field: &'static str, value: impl Into<u64>, rule: &'static str) -> FormatError {

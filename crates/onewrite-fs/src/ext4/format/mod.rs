@@ -16,7 +16,7 @@ pub mod inode;
 mod inode_no;
 mod layout;
 pub mod superblock;
-mod time;
+pub(crate) mod time;
 
 pub use error::{FormatError, Place, Problem};
 pub use extent::Extent;

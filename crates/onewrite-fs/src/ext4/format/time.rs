@@ -3,6 +3,22 @@
 
 use crate::api::Timestamp;
 
+/// The room that an inode has for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeRoom {
+    /// A word of seconds.
+    Seconds,
+    /// The extra word, too.
+    WithExtra,
+}
+
+impl TimeRoom {
+    /// The room of a time whose extra word ends at byte `end` of the inode's extra part, which has `extra_bytes`.
+    pub(crate) const fn of(extra_bytes: u16, end: u16) -> TimeRoom {
+        if extra_bytes >= end { TimeRoom::WithExtra } else { TimeRoom::Seconds }
+    }
+}
+
 /// How ext4 stores times: seconds from -2³¹ to 2³⁴ - 2³¹ - 1 (the year 2446).
 impl Timestamp {
     /// The last moment that an inode can hold.
@@ -15,7 +31,8 @@ impl Timestamp {
 
     /// The time that an inode stores for this one, as in Linux: the nearest in its range. Nanoseconds are 0 at the ends
     /// of the range and without the extra word.
-    pub(crate) const fn storable(self, has_extra: bool) -> Timestamp {
+    pub(crate) const fn storable(self, room: TimeRoom) -> Timestamp {
+        let has_extra = matches!(room, TimeRoom::WithExtra);
         let last = if has_extra { Timestamp::MAX.seconds } else { Timestamp::SECONDS_MAX_SHORT };
         if self.seconds <= Timestamp::SECONDS_MIN {
             return Timestamp { seconds: Timestamp::SECONDS_MIN, nanoseconds: 0 };
@@ -53,10 +70,19 @@ mod tests {
         let time = |seconds| Timestamp { seconds, nanoseconds: 5 };
         let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
         let (first, short, last) = (-0x8000_0000, 0x7fff_ffff, 0x3_7fff_ffff);
-        assert_eq!([i64::MIN, first - 1, first].map(|seconds| time(seconds).storable(true)), [at(first); 3]);
-        assert_eq!([last, last + 1, i64::MAX].map(|seconds| time(seconds).storable(true)), [at(last); 3]);
-        assert_eq!([short, short + 1, last].map(|seconds| time(seconds).storable(false)), [at(short); 3]);
-        assert_eq!((time(short + 1).storable(true), time(9).storable(false)), (time(short + 1), at(9)));
+        assert_eq!(
+            [i64::MIN, first - 1, first].map(|seconds| time(seconds).storable(TimeRoom::WithExtra)),
+            [at(first); 3]
+        );
+        assert_eq!(
+            [last, last + 1, i64::MAX].map(|seconds| time(seconds).storable(TimeRoom::WithExtra)),
+            [at(last); 3]
+        );
+        assert_eq!([short, short + 1, last].map(|seconds| time(seconds).storable(TimeRoom::Seconds)), [at(short); 3]);
+        assert_eq!(
+            (time(short + 1).storable(TimeRoom::WithExtra), time(9).storable(TimeRoom::Seconds)),
+            (time(short + 1), at(9))
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::ext4::format::group::INODE_UNINIT;
 use crate::ext4::format::inode::flags;
 use crate::ext4::format::{Inode, InodeNo, Layout, Place};
 use crate::ext4::guard::check_size;
+use crate::ext4::views::Allocator;
 use crate::ext4::volume::Volume;
 use crate::journal::Handle;
 
@@ -141,7 +142,7 @@ fn check_supported(number: InodeNo, inode: &Inode) -> FsResult<()> {
     Ok(())
 }
 
-impl Volume {
+impl Allocator<'_> {
     /// Loads or computes the inode bitmap of a group.
     pub(in crate::ext4) async fn load_inode_bitmap(&self, group: u32) -> FsResult<BlockNo> {
         let descriptor = || self.groups().descriptor(group).clone();

@@ -6,6 +6,13 @@ use crate::f2fs::format::dentry::{self, Entry, Shape};
 use crate::f2fs::format::inode::inline;
 use crate::f2fs::format::{Inode, Nid, Place};
 
+/// What `.` and `..` must name.
+#[derive(Clone, Copy, Debug)]
+struct Dots {
+    own: Nid,
+    parent: Nid,
+}
+
 impl Checker {
     /// The names in one block of a directory, or (`logical` none) in its inode.
     pub(super) fn check_names(&mut self, directory: &Inode, parent: Nid, logical: Option<u64>, bytes: &[u8]) {
@@ -20,7 +27,7 @@ impl Checker {
                 Err(error) => self.report.add_error(place, &error),
                 Ok(entry) if entry.is_dot() => {
                     dots += 1;
-                    self.check_dot(&entry, (inode, parent), place);
+                    self.check_dot(&entry, Dots { own: inode, parent }, place);
                 }
                 Ok(entry) => self.check_name(directory, &entry, logical, place),
             }
@@ -31,7 +38,7 @@ impl Checker {
         }
     }
 
-    fn check_dot(&mut self, entry: &Entry<'_>, (own, parent): (Nid, Nid), place: Place) {
+    fn check_dot(&mut self, entry: &Entry<'_>, Dots { own, parent }: Dots, place: Place) {
         let expected = if entry.name == b"." { own } else { parent };
         let name = String::from_utf8_lossy(entry.name);
         if entry.ino != expected && parent.is_some() {

@@ -3,6 +3,7 @@
 //! Three functions, each with bytes as signed or unsigned, because C's `char` differed between machines. The lowest bit
 //! of the key is 0: the tree uses it to mark equal hashes that continue in the next block.
 
+use crate::ext4::format::superblock::FLAG_UNSIGNED_HASH;
 use crate::tea;
 
 /// The hash function of a directory, with the signedness of bytes.
@@ -28,20 +29,36 @@ pub struct NameHash {
     pub minor: u32,
 }
 
+/// How the hash counts the bytes of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashedBytes {
+    /// From -128 to 127.
+    Signed,
+    /// From 0 to 255.
+    Unsigned,
+}
+
+impl HashedBytes {
+    /// As the flags of a superblock say.
+    pub(crate) const fn of_flags(flags: u32) -> HashedBytes {
+        if flags & FLAG_UNSIGNED_HASH != 0 { HashedBytes::Unsigned } else { HashedBytes::Signed }
+    }
+}
+
 impl HashVersion {
     /// Half MD4 over signed bytes: the choice of `mke2fs` on machines whose `char` is signed.
     pub const HALF_MD4: HashVersion = HashVersion { function: Function::HalfMd4, unsigned: false };
 
-    /// The version numbered `number` in a superblock or tree root. Some numbers do not say the signedness; for them
-    /// `unsigned_default` (the superblock's flag) decides. `None` for unknown numbers.
-    pub const fn from_disk(number: u8, unsigned_default: bool) -> Option<HashVersion> {
+    /// The version numbered `number` in a superblock or tree root. Some numbers do not say how bytes count; for them
+    /// `bytes` (the superblock's flag) decides. `None` for unknown numbers.
+    pub const fn from_disk(number: u8, bytes: HashedBytes) -> Option<HashVersion> {
         let function = match number {
             0 | 3 => Function::Legacy,
             1 | 4 => Function::HalfMd4,
             2 | 5 => Function::Tea,
             _ => return None,
         };
-        Some(HashVersion { function, unsigned: unsigned_default || number >= 3 })
+        Some(HashVersion { function, unsigned: matches!(bytes, HashedBytes::Unsigned) || number >= 3 })
     }
 
     /// The number to write into a new tree's root; it leaves the signedness to the superblock's flag.

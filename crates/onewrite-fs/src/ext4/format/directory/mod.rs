@@ -10,4 +10,4 @@ pub mod hash;
 pub mod htree;
 
 pub use block::{Entries, Entry, NAME_LENGTH_MAX};
-pub use hash::{HashVersion, NameHash};
+pub use hash::{HashVersion, HashedBytes, NameHash};
