@@ -1,0 +1,93 @@
+//! F2FS that runs full: refused writes lose nothing, freed space comes back, logs thread through used segments, and the
+//! image is clean for fsck.f2fs in the end.
+
+mod support;
+
+use onewrite_block::{Choices, Device, Geometry, RamDisk};
+use onewrite_fs::f2fs::{F2fs, F2fsOptions};
+use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
+use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
+use support::volume::image;
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+
+async fn write(fs: &F2fs, ino: Ino, offset: u64, bytes: &[u8]) -> FsResult<()> {
+    fs.write(ino, Position::At(offset), Content::Bytes(bytes), Manner::default()).await.map(drop)
+}
+
+/// Writes pages of `byte` until nothing more fits; gives their number.
+async fn fill(fs: &F2fs, ino: Ino, byte: u8) -> FsResult<u64> {
+    let mut pages = 0;
+    loop {
+        match write(fs, ino, pages * PAGE, &[byte; PAGE as usize]).await {
+            Ok(()) => pages += 1,
+            Err(FsError::NoSpace { .. }) => return Ok(pages),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_takes_as_much_again_after_a_deletion() {
+    let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        let mut before = 0;
+        for round in 0..6 {
+            let name = format!("file {round}");
+            let ino = fs.create(fs.root(), name.as_bytes(), NewNode::FILE).await?;
+            let pages = fill(&fs, ino, round).await?;
+            fs.fsync(ino).await?;
+            assert!(round == 0 || pages.abs_diff(before) <= 2, "round {round}: {pages} pages after {before}");
+            assert!(pages > 3000, "{pages} pages");
+            let last = fs.read(ino, (pages - 1) * PAGE, PAGE, Manner::default()).await?.to_vec();
+            assert_eq!(last, [round; PAGE as usize]);
+            before = pages;
+            fs.unlink(fs.root(), name.as_bytes()).await?;
+        }
+        Ok(())
+    });
+    assert_clean(&image(disk));
+}
+
+#[test]
+fn random_overwrites_of_a_nearly_full_disk_go_on_for_ever() {
+    for seed in 0..3 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let ((model, pages), disk) =
+            with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+                let mut choices = Choices::new(seed);
+                let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+                let pages = fill(&fs, ino, 0).await?;
+                // A little room for nodes.
+                let pages = pages - 100;
+                fs.set_attributes(
+                    ino,
+                    onewrite_fs::AttributeChanges { size: Some(pages * PAGE), ..Default::default() },
+                )
+                .await?;
+                let mut model = vec![0; pages as usize];
+                for step in 0..40_000_u32 {
+                    let page = choices.below(pages);
+                    model[page as usize] = step as u8;
+                    write(&fs, ino, page * PAGE, &[step as u8; PAGE as usize]).await?;
+                    if choices.chance(1, 50) {
+                        fs.fsync(ino).await?;
+                    }
+                }
+                Ok((model, pages))
+            });
+        let shown = image(disk);
+        assert_clean(&shown);
+        let geometry = Geometry::plain("ram", shown.pages());
+        let disk = Box::new(RamDisk::with_image(shown, geometry));
+        with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+            let ino = fs.lookup(fs.root(), b"file").await?;
+            for page in 0..pages {
+                let found = fs.read(ino, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert_eq!(found, [model[page as usize]; PAGE as usize], "seed {seed}, page {page}");
+            }
+            Ok(())
+        });
+    }
+}
