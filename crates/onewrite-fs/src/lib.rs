@@ -5,6 +5,7 @@
 
 mod acl;
 mod any;
+mod any_fs;
 pub mod api;
 mod atomic;
 mod bits;
@@ -25,6 +26,7 @@ mod transfer;
 mod uuid;
 
 pub use any::{AnyView, is_f2fs};
+pub use any_fs::{AnyFs, Recovery};
 pub use api::{
     Allocation, AttributeChanges, AttributeManner, Attributes, DeviceNumber, DirectoryEntry, FileKind, FileSystem,
     FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,

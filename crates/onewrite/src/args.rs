@@ -140,7 +140,7 @@ pub struct Mkfs {
 pub enum NewFs {
     /// ext4 with a journal.
     Ext4,
-    /// F2FS, empty: Linux mounts it; here it can be read and checked.
+    /// F2FS.
     F2fs,
 }
 

@@ -6,9 +6,9 @@ use anyhow::{Context, bail};
 use onewrite_block::{Device, DevicePort, Executor, HostProfile, Runtime};
 use onewrite_device::loops_on;
 use onewrite_fs::ext4::view::ViewOptions;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
+use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::journal::Recovered;
-use onewrite_fs::{AnyView, FileSystem, Losses, is_f2fs};
+use onewrite_fs::{AnyFs, AnyView, FileSystem, Losses, Recovery, is_f2fs};
 use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{open_disk, view_disk};
 use onewrite_lab::transfer::Left;
@@ -100,7 +100,17 @@ pub enum Changes {
     InMemory,
 }
 
-/// Describes the recovery.
+/// Describes the recovery of a mount.
+pub fn recovered(recovery: &Recovery, changes: Changes) -> String {
+    match recovery {
+        Recovery::Replayed(recovered) => replayed(recovered, changes),
+        Recovery::RolledForward(recovered) => {
+            format!("rolled forward: {} files that fsync made durable, {} nodes", recovered.files, recovered.nodes)
+        }
+    }
+}
+
+/// Describes the recovery of ext4.
 pub fn replayed(recovered: &Recovered, changes: Changes) -> String {
     let place = match changes {
         Changes::Kept => "",
@@ -168,7 +178,7 @@ pub fn with_view<T: 'static>(
 pub fn with_image<T: 'static>(
     image: &Path,
     changes: Changes,
-    work: impl AsyncFnOnce(&Ext4) -> anyhow::Result<T> + 'static,
+    work: impl AsyncFnOnce(&AnyFs) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
     with_image_and(image, changes, async move |fs, _| work(fs).await)
 }
@@ -177,7 +187,7 @@ pub fn with_image<T: 'static>(
 pub fn with_image_and<T: 'static>(
     image: &Path,
     changes: Changes,
-    work: impl AsyncFnOnce(&Ext4, &Runtime) -> anyhow::Result<T> + 'static,
+    work: impl AsyncFnOnce(&AnyFs, &Runtime) -> anyhow::Result<T> + 'static,
 ) -> anyhow::Result<T> {
     let name = image.display().to_string();
     let told = image.to_owned();
@@ -194,9 +204,9 @@ pub fn with_image_and<T: 'static>(
 /// An image to copy from while another is mounted.
 pub enum Beside {
     /// Mounted.
-    Ext4(Box<Ext4>),
+    Mounted(Box<AnyFs>),
     /// Only viewed.
-    F2fs(AnyView),
+    Viewed(AnyView),
 }
 
 /// Opens the file system in `image` for reading, beside another mounted one. Changes are not kept.
@@ -207,17 +217,17 @@ pub async fn beside(runtime: &Runtime, image: &Path) -> anyhow::Result<Beside> {
 
 async fn opened(port: DevicePort, image: &Path) -> anyhow::Result<Beside> {
     if !is_f2fs(&port).await? {
-        return Ok(Beside::Ext4(Box::new(mount(port, image, Changes::InMemory).await?)));
+        return Ok(Beside::Mounted(Box::new(mount(port, image, Changes::InMemory).await?)));
     }
     let view = AnyView::open(&port, ViewOptions::default()).await?;
     view.warnings().iter().for_each(|warning| note!("{}: {warning}", image.display()));
-    Ok(Beside::F2fs(view))
+    Ok(Beside::Viewed(view))
 }
 
-async fn mount(port: DevicePort, image: &Path, changes: Changes) -> anyhow::Result<Ext4> {
-    let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
-    if let Some(recovered) = fs.recovered() {
-        note!("{}: {}", image.display(), replayed(&recovered, changes));
+async fn mount(port: DevicePort, image: &Path, changes: Changes) -> anyhow::Result<AnyFs> {
+    let fs = AnyFs::mount(port, MountOptions::new(Mode::Ordered)).await?;
+    if let Some(recovery) = fs.recovery() {
+        note!("{}: {}", image.display(), recovered(&recovery, changes));
     }
     Ok(fs)
 }

@@ -13,7 +13,8 @@ use std::time::SystemTime;
 use onewrite_block::layer::Overlay;
 use onewrite_block::{Counters, Device, DevicePort, Executor, HostProfile, InboxSender, Nanos, Time};
 use onewrite_device::FileDisk;
-use onewrite_fs::ext4::{Ext4, MountOptions};
+use onewrite_fs::AnyFs;
+use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::{FileSystem, FsResult};
 
 use super::error::VolumeError;
@@ -30,13 +31,13 @@ pub(super) fn device_counters() -> Counters {
 }
 
 /// What the core tells when it is ready, or why it is not.
-type Ready = Result<InboxSender<Letter<Ext4>>, VolumeError>;
+type Ready = Result<InboxSender<Letter<AnyFs>>, VolumeError>;
 
 /// A running core.
 pub(super) struct Core {
     /// The process that has the thread. A child of fork has none, and would wait for ever.
     process: u32,
-    letters: InboxSender<Letter<Ext4>>,
+    letters: InboxSender<Letter<AnyFs>>,
     thread: Mutex<Option<JoinHandle<Result<(), VolumeError>>>>,
 }
 
@@ -54,7 +55,7 @@ impl Core {
     }
 
     /// Has `work` done on the core, and waits for its result.
-    pub(super) fn call<T, Fut>(&self, work: impl FnOnce(Rc<Ext4>) -> Fut + Send + 'static) -> Result<T, VolumeError>
+    pub(super) fn call<T, Fut>(&self, work: impl FnOnce(Rc<AnyFs>) -> Fut + Send + 'static) -> Result<T, VolumeError>
     where
         T: Send + 'static,
         Fut: Future<Output = FsResult<T>> + 'static,
@@ -114,14 +115,14 @@ fn run(path: &Path, options: MountOptions, tell: &SyncSender<Ready>) -> Result<(
     Ok(ended.map_err(|_| VolumeError::Closed)??)
 }
 
-fn mount(executor: &Executor, path: &Path, options: MountOptions) -> Result<Ext4, VolumeError> {
+fn mount(executor: &Executor, path: &Path, options: MountOptions) -> Result<AnyFs, VolumeError> {
     let device: Box<dyn Device> = match options.read_only {
         true => Box::new(Overlay::new(Box::new(FileDisk::view(path)?))),
         false => Box::new(FileDisk::open(path)?),
     };
     let port = executor.runtime().attach(device);
     PORT.set(Some(port.clone()));
-    let mounted = executor.block_on(async move { Ext4::mount(port, options).await });
+    let mounted = executor.block_on(async move { AnyFs::mount(port, options).await });
     Ok(mounted.map_err(|_| VolumeError::Closed)??)
 }
 

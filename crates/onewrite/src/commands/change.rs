@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use onewrite_fs::api::{resolve, split_path};
-use onewrite_fs::ext4::Ext4;
-use onewrite_fs::{FileSystem, FsError, FsResult, NewNode, RenameManner};
+use onewrite_fs::{AnyFs, FileSystem, FsError, FsResult, NewNode, RenameManner};
 use onewrite_lab::transfer::{Left, remove};
 use onewrite_lab::{LabError, is_same_file};
 
@@ -83,7 +82,7 @@ pub fn mkdir(args: &Mkdir) -> anyhow::Result<ExitCode> {
 /// Applies `change` to every place, image by image, and reports the failures.
 fn change_each<C>(places: &[String], change: C) -> anyhow::Result<ExitCode>
 where
-    C: AsyncFn(&Ext4, &str) -> Result<(), LabError> + Clone + 'static,
+    C: AsyncFn(&AnyFs, &str) -> Result<(), LabError> + Clone + 'static,
 {
     let mut left = Left::default();
     for (image, paths) in by_image(places)? {

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use onewrite_block::Runtime;
 use onewrite_fs::api::{resolve, split_path};
-use onewrite_fs::ext4::Ext4;
-use onewrite_fs::{FileKind, FileSystem, FileView, FsError, Ino};
+use onewrite_fs::{AnyFs, FileKind, FileSystem, FileView, FsError, Ino};
 use onewrite_lab::transfer::{CopyIn, CopyOut, HostNode, HostTree, Keep, Left, Origin, Source, Transferred, Tree};
 use onewrite_lab::{LabError, is_same_file};
 
@@ -125,7 +124,7 @@ impl Group {
 
     async fn copy_in(
         &self,
-        fs: &Ext4,
+        fs: &AnyFs,
         runtime: &Runtime,
         (image, target): (&Path, &Target),
         report: &mut Report,
@@ -137,11 +136,11 @@ impl Group {
                 self.copy_from(&Tree(fs), fs, (target, Origin::Target), report).await;
             }
             Some(other) => match beside(runtime, other).await? {
-                Beside::Ext4(other) => {
+                Beside::Mounted(other) => {
                     self.copy_from(&Tree(&*other), fs, (target, Origin::Elsewhere), report).await;
                     other.unmount().await?;
                 }
-                Beside::F2fs(view) => {
+                Beside::Viewed(view) => {
                     self.copy_from(&Tree(&view), fs, (target, Origin::Elsewhere), report).await;
                     tell_losses(&other.display().to_string(), view.losses(), &mut report.left);
                 }
@@ -153,7 +152,7 @@ impl Group {
     async fn copy_from<F: FileView>(
         &self,
         tree: &Tree<'_, F>,
-        fs: &Ext4,
+        fs: &AnyFs,
         (target, origin): (&Target, Origin),
         report: &mut Report,
     ) {
@@ -175,7 +174,7 @@ impl Group {
         report.left.append(left);
     }
 
-    async fn copy_from_host(&self, fs: &Ext4, target: &Target, report: &mut Report) -> anyhow::Result<()> {
+    async fn copy_from_host(&self, fs: &AnyFs, target: &Target, report: &mut Report) -> anyhow::Result<()> {
         let tree = HostTree::new()?;
         let found: Vec<_> = self.places.iter().map(|(_, path)| on_host(&tree, path)).collect();
         let mut left = std::mem::take(&mut report.left);
@@ -255,7 +254,7 @@ enum Target {
 }
 
 impl Target {
-    async fn of(fs: &Ext4, path: &str, several: bool) -> anyhow::Result<Target> {
+    async fn of(fs: &AnyFs, path: &str, several: bool) -> anyhow::Result<Target> {
         if let Some(directory) = directory(fs, path).await? {
             return Ok(Target::Into(directory));
         }

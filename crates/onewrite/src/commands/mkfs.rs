@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, DevicePort, Time};
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{FileSystem, FileView};
+use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_fs::{AnyFs, FileSystem, FileView};
 use onewrite_lab::experiment::{disk, wall_time};
 use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, held_by, plan_ext4, plan_f2fs};
 use onewrite_lab::transfer::{CopyIn, HostTree, Left, Origin, Transferred, weigh};
@@ -25,9 +25,6 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         && !from.is_dir()
     {
         bail!("--from {}: not a directory", from.display());
-    }
-    if args.fs == NewFs::F2fs && args.from.is_some() {
-        bail!("--from: nothing here writes F2FS yet; make it empty, then `sload.f2fs -f DIR IMAGE` fills it");
     }
     let (device, partial) = disk(&args.image, args.size)?;
     let (device, first) = Unfinished::new(device);
@@ -62,16 +59,13 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     let (formatted, copied) = done.with_context(|| name.clone())?;
     partial.map_or(Ok(()), Partial::keep_new).with_context(|| name.clone())?;
     let (copied, left) = copied.unzip();
-    match args.fs {
-        NewFs::Ext4 => say(&name, formatted, copied),
-        NewFs::F2fs => outln!("{name}: F2FS of {} MiB", formatted.size_bytes >> 20),
-    }
+    say(&name, args.fs, formatted, copied);
     Ok(tell_left(&left.unwrap_or_default()))
 }
 
 async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Left)> {
     let path = from.canonicalize().with_context(|| from.display().to_string())?;
-    let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await?;
+    let fs = AnyFs::mount(port, MountOptions::new(Mode::Ordered)).await?;
     let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::new(&from.display().to_string()));
     let root = tree.at(&path)?;
     watcher.weigh(&tree, std::iter::once(root.clone())).await;
@@ -88,9 +82,12 @@ async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Lef
     Ok((copied?, left))
 }
 
-fn say(name: &str, formatted: Formatted, copied: Option<Transferred>) {
+fn say(name: &str, kind: NewFs, formatted: Formatted, copied: Option<Transferred>) {
     let (size, journal) = (formatted.size_bytes >> 20, formatted.journal_bytes >> 20);
-    outln!("{name}: ext4 of {size} MiB with a journal of {journal} MiB");
+    match kind {
+        NewFs::Ext4 => outln!("{name}: ext4 of {size} MiB with a journal of {journal} MiB"),
+        NewFs::F2fs => outln!("{name}: F2FS of {size} MiB"),
+    }
     if let Some(Transferred { files, directories, others, bytes }) = copied {
         outln!("{files} files, {directories} directories and {others} other entries copied, {bytes} bytes");
     }

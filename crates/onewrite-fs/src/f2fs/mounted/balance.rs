@@ -31,7 +31,7 @@ impl Volume {
     }
 
     /// Reads the summaries of segments that logs may enter soon.
-    async fn prepare_threads(&self) -> FsResult<()> {
+    pub(super) async fn prepare_threads(&self) -> FsResult<()> {
         loop {
             let Some((segment, block)) = self.space.borrow().wants_prepared() else { return Ok(()) };
             let _changes = self.changes.read().await;

@@ -49,3 +49,4 @@ mod write;
 
 pub use mount::F2fs;
 pub use options::{F2fsOptions, FsyncMode};
+pub use recover::Recovered;

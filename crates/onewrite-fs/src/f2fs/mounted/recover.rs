@@ -5,8 +5,8 @@
 //! checkpoint. The nodes of an inode count up to its last mark; what follows belongs to a checkpoint that was not
 //! finished.
 //!
-//! Nothing that the chain names is overwritten before the checkpoint that ends the recovery: its segments are barred,
-//! and the logs move to others. So a recovery that is interrupted begins anew.
+//! Nothing that the chain names is overwritten before the checkpoint that ends the recovery: the logs pass its blocks
+//! by. So a recovery that is interrupted begins anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::f2fs::format::inode::{ADDRESSES, NODE_NUMBERS, NUMBERS, inline};
 use crate::f2fs::format::node::{self, FOOTER_OFFSET, Footer, POINTERS, XATTR_OFFSET};
 use crate::f2fs::format::path::{first_block, is_direct};
 use crate::f2fs::format::sit::LogKind;
-use crate::f2fs::format::summary::{self, Summary, SummaryKind};
+use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::{DataAddress, FormatError, Inode, Nid, Place};
 use crate::f2fs::space::Owner;
 use crate::pages::{PAGE_BYTES, PagedFile};
@@ -109,8 +109,9 @@ impl Volume {
                 }
             }
         }
-        let mut space = self.space.borrow_mut();
-        space.move_logs();
+        self.space.borrow_mut().pass_barred();
+        self.prepare_threads().await?;
+        let space = self.space.borrow();
         match LogKind::ALL.into_iter().all(|kind| space.next_block(kind).is_some()) {
             true => Ok(()),
             false => Err(FsError::NoSpace { what: "segments to roll forward what fsyncs wrote", needed: 6, free: 0 }),
@@ -276,18 +277,15 @@ impl Volume {
 
     /// Says in the summary of a block's segment who owns it.
     async fn recover_owner(&self, block: BlockNo, owner: Owner) -> FsResult<()> {
-        let Some((segment, index)) = self.layout.position(block) else { return Ok(()) };
+        let Some((segment, _)) = self.layout.position(block) else { return Ok(()) };
         let place = self.layout.ssa + u64::from(segment.0);
         let known = self.space.borrow().full_summary(place);
-        let mut page = match known {
+        let page = match known {
             Some(page) => page,
             None if self.space.borrow().is_unused(segment) => Page::ZEROS,
             None => self.meta_block(place).await?,
         };
-        let bytes = &mut page.bytes_mut()[..];
-        summary::put_entry(bytes, index, owner.summary, owner.version);
-        summary::put_kind(bytes, SummaryKind::Data);
-        self.space.borrow_mut().put_full_summary(place, page);
+        self.space.borrow_mut().put_owner(block, owner, page);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::{self, Summary, SummaryKind};
 
-const BLOCKS: usize = SEGMENT_BLOCKS as usize;
+pub(super) const BLOCKS: usize = SEGMENT_BLOCKS as usize;
 
 /// The owner of a block, for the summary of its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,11 @@ impl Log {
         &self.owners
     }
 
+    /// Notes the owner of a block of its segment.
+    pub(super) fn put_owner(&mut self, index: usize, owner: Owner) {
+        summary::put_entry(&mut self.owners[..], index, owner.summary, owner.version);
+    }
+
     pub(super) fn is_full(&self) -> bool {
         usize::from(self.position.next) >= BLOCKS
     }
@@ -82,7 +87,7 @@ impl Space {
         let position = self.log(kind).position;
         let index = usize::from(position.next);
         self.mark(position.segment, index, kind);
-        summary::put_entry(&mut self.logs[kind as usize].owners[..], index, owner.summary, owner.version);
+        self.logs[kind as usize].put_owner(index, owner);
         let next = (index + 1..BLOCKS).find(|next| self.is_open(position.segment, *next)).unwrap_or(BLOCKS);
         self.logs[kind as usize].position.next = next as u16;
         if next == BLOCKS {
@@ -110,10 +115,19 @@ impl Space {
         }
     }
 
-    /// Lets all logs begin segments of their own. What is left of their segments stays as it is.
-    pub(in crate::f2fs) fn move_logs(&mut self) {
+    /// Lets all logs go on behind blocks that recovery keeps them away from.
+    pub(in crate::f2fs) fn pass_barred(&mut self) {
         for kind in LogKind::ALL {
-            self.leave(kind);
+            let position = self.log(kind).position;
+            let start = usize::from(position.next);
+            let next = (start..BLOCKS).find(|next| self.is_open(position.segment, *next)).unwrap_or(BLOCKS);
+            let log = &mut self.logs[kind as usize];
+            // Blocks behind the next one may be in use from now on.
+            log.position.is_threaded |= self.barred.contains(&position.segment);
+            log.position.next = next as u16;
+            if next == BLOCKS {
+                self.leave(kind);
+            }
         }
     }
 

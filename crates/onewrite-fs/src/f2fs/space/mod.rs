@@ -27,6 +27,7 @@ use onewrite_block::Page;
 
 use super::format::layout::SEGMENT_BLOCKS;
 use super::format::sit::{LogKind, SitEntry};
+use super::format::summary::{self, SummaryKind};
 use super::format::{Checkpoint, Layout, SegmentNo};
 use crate::api::{FsError, FsResult};
 use crate::block::{BlockNo, BlockRange};
@@ -175,11 +176,12 @@ impl Space {
         self.changed.insert(segment);
     }
 
-    /// Keeps all logs out of the segment of a block until the next checkpoint; no-op outside the main area.
+    /// Keeps all logs away from a block until the next checkpoint, and out of its segment, unless they stand in it;
+    /// no-op outside the main area.
     pub(super) fn bar_block(&mut self, block: BlockNo) {
-        if let Some((segment, _)) = self.layout.position(block)
-            && !self.barred.contains(&segment)
-        {
+        let Some((segment, index)) = self.layout.position(block) else { return };
+        self.taken.entry(segment).or_default().set(index);
+        if !self.barred.contains(&segment) {
             self.free.take(segment);
             self.barred.push(segment);
         }
@@ -190,9 +192,17 @@ impl Space {
         self.segments[segment.0 as usize].is_unused()
     }
 
-    /// Block `block` of the SSA gets this content.
-    pub(super) fn put_full_summary(&mut self, block: BlockNo, page: Page) {
-        self.full.insert(block, page);
+    /// Says who owns a block that recovery claims. `summary` is that of its segment so far, which the SSA gets with the
+    /// owner, unless a log stands in the segment.
+    pub(super) fn put_owner(&mut self, block: BlockNo, owner: Owner, mut summary: Page) {
+        let Some((segment, index)) = self.layout.position(block) else { return };
+        if let Some(log) = self.logs.iter_mut().find(|log| log.segment() == segment) {
+            return log.put_owner(index, owner);
+        }
+        let bytes = &mut summary.bytes_mut()[..];
+        summary::put_entry(bytes, index, owner.summary, owner.version);
+        summary::put_kind(bytes, SummaryKind::Data);
+        self.full.insert(self.layout.ssa + u64::from(segment.0), summary);
     }
 
     /// Whether anything differs from the last checkpoint.

@@ -1,6 +1,5 @@
 //! Segment: the blocks of one segment that are in use, now and at the last checkpoint.
 
-use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::sit::{LogKind, MAP_SIZE, SitEntry, clear_bit, set_bit, test_bit};
 
 /// A bit for each block of a segment.
@@ -77,10 +76,11 @@ impl Segment {
         !self.now.has(index) && !self.at_checkpoint.has(index)
     }
 
-    /// Blocks for which [`Segment::is_open`] holds.
-    pub(super) fn open_count(&self) -> u16 {
-        let both = self.now.0.iter().zip(self.at_checkpoint.0).map(|(now, before)| (now | before).count_ones() as u16);
-        SEGMENT_BLOCKS as u16 - both.sum::<u16>()
+    /// Blocks for which [`Segment::is_open`] holds, but those in `taken`.
+    pub(super) fn open_count(&self, taken: Option<&Map>) -> usize {
+        let taken = taken.copied().unwrap_or_default();
+        let maps = self.now.0.iter().zip(self.at_checkpoint.0).zip(taken.0);
+        maps.map(|((now, before), taken)| (now | before | taken).count_zeros() as usize).sum()
     }
 
     /// Its blocks belong to this log from now on.

@@ -5,6 +5,7 @@
 
 use onewrite_block::PAGE_SIZE;
 
+use super::logs::BLOCKS;
 use super::{Log, Space, THREADED_FROM};
 use crate::block::BlockNo;
 use crate::f2fs::format::SegmentNo;
@@ -13,7 +14,7 @@ use crate::f2fs::format::sit::LogKind;
 /// Prepared segments of nodes, and as many of content, that are wanted while free segments are scarce.
 const PREPARED: usize = 4;
 /// Fewest free blocks of a segment that is worth a log's visit.
-const OPEN_MIN: u16 = 16;
+const OPEN_MIN: usize = 16;
 
 /// A used segment that a log may enter.
 pub(in crate::f2fs) struct Prepared {
@@ -41,13 +42,13 @@ impl Space {
         let stand = self.logs.each_ref().map(Log::segment);
         let is_taken = |segment: SegmentNo| {
             let is_prepared = self.prepared.iter().any(|prepared| prepared.segment == segment);
-            self.free.contains(segment) || self.taken.contains_key(&segment) || stand.contains(&segment) || is_prepared
+            self.free.contains(segment) || stand.contains(&segment) || is_prepared
         };
         let numbers = (0..self.segments.len() as u32).map(SegmentNo);
-        let open = |segment: &SegmentNo| self.segments[segment.0 as usize].open_count();
+        let open = |segment: &SegmentNo| self.segments[segment.0 as usize].open_count(self.taken.get(segment));
         numbers
             .filter(|segment| is_alike(*segment) && !is_taken(*segment) && !self.barred.contains(segment))
-            .filter(|segment| (OPEN_MIN..512).contains(&open(segment)))
+            .filter(|segment| (OPEN_MIN..BLOCKS).contains(&open(segment)))
             .max_by_key(|segment| (open(segment), std::cmp::Reverse(segment.0)))
     }
 

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Inbox, PAGE_SIZE};
-use onewrite_fs::ext4::{Ext4, MountOptions};
+use onewrite_fs::AnyFs;
+use onewrite_fs::ext4::MountOptions;
 use onewrite_host::fuse::{KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
@@ -25,7 +26,7 @@ use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{DeviceChoice, FormatOptions, format, lazy_journal_bytes, open_disk, view_disk};
 
 use crate::args::{Mount, Umount};
-use crate::open::{Changes, replayed};
+use crate::open::{Changes, recovered};
 use crate::stop;
 pub use helper::{Called, called_as};
 use options::Wanted;
@@ -99,9 +100,11 @@ fn serve_until_the_end(
     let (mount_port, options, is_new) = (port.clone(), wanted.fs, choice.is_emulated());
     let mounted = executor.block_on(async move { prepare(mount_port, options, is_new).await })?;
     let fs = mounted.with_context(|| source.clone())?;
-    tell_recovered(&fs, &source);
-    let (core, inbox) = runtime.inbox::<Letter<Server<Ext4>>>();
-    let names = Names { source: source.clone(), mode: wanted.fs.mode.name().to_owned() };
+    let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
+    tell_recovered(&fs, changes, &source);
+    let mode = fs.mode_name();
+    let (core, inbox) = runtime.inbox::<Letter<Server<AnyFs>>>();
+    let names = Names { source: source.clone(), mode: mode.to_owned() };
     let server = Server::new(fs, &runtime, names, move || port.device().counters());
     let server = Rc::new(server.with_atomic_names(wanted.atomic_names.clone()));
     let request = MountRequest {
@@ -119,7 +122,7 @@ fn serve_until_the_end(
             return Err(error.into());
         }
     };
-    tracing::info!("{source}: mounted, mode {}", wanted.fs.mode);
+    tracing::info!("{source}: mounted, mode {mode}");
     let unmount = kernel.unmounter();
     stop::when_asked(move || {
         unmount();
@@ -140,7 +143,7 @@ fn serve_until_the_end(
 }
 
 /// Serves requests until the mount ends, then unmounts the file system.
-fn end(executor: &Executor, server: &Rc<Server<Ext4>>, inbox: Inbox<Letter<Server<Ext4>>>) -> anyhow::Result<()> {
+fn end(executor: &Executor, server: &Rc<Server<AnyFs>>, inbox: Inbox<Letter<Server<AnyFs>>>) -> anyhow::Result<()> {
     let server = Rc::clone(server);
     Ok(executor.block_on(async move { serve(server, inbox).await })??)
 }
@@ -190,7 +193,7 @@ fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device
 }
 
 /// Mounts the file system on `port`; first formats a new device.
-async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyhow::Result<Ext4> {
+async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyhow::Result<AnyFs> {
     options.check_device(port.geometry())?;
     if is_new {
         let bytes = port.geometry().pages * PAGE_SIZE as u64;
@@ -203,13 +206,12 @@ async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyho
         format(&port, &format_options, &mut Choices::new(1).stream("mkfs", 0)).await?;
         port.device_mut().reset_counters();
     }
-    Ok(Ext4::mount(port, options).await?)
+    Ok(AnyFs::mount(port, options).await?)
 }
 
-fn tell_recovered(fs: &Ext4, source: &str) {
-    let changes = if fs.options().read_only { Changes::InMemory } else { Changes::Kept };
-    if let Some(recovered) = fs.recovered() {
-        tracing::info!("{source}: {}", replayed(&recovered, changes));
+fn tell_recovered(fs: &AnyFs, changes: Changes, source: &str) {
+    if let Some(recovery) = fs.recovery() {
+        tracing::info!("{source}: {}", recovered(&recovery, changes));
     }
     fs.warnings().iter().for_each(|warning| tracing::warn!("{source}: {warning}"));
 }

@@ -1,0 +1,336 @@
+//! A mounted file system of any kind that Onewrite writes: ext4 and F2FS. The superblock says which it is.
+//!
+//! Atomic files and shared pages are ext4's; F2FS refuses them.
+
+use onewrite_block::DevicePort;
+
+use crate::any::is_f2fs;
+use crate::api::{
+    Allocation, AttributeChanges, AttributeManner, Attributes, DirectoryEntry, FileSystem, FileView, FsCounters,
+    FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,
+};
+use crate::atomic::{AtomicFiles, DraftId};
+use crate::content::{Content, Data};
+use crate::ext4::{Ext4, Mode, MountOptions};
+use crate::f2fs::{F2fs, F2fsOptions};
+use crate::share::{SharePages, ShareRange, Sharing};
+
+/// See the module's head.
+pub enum AnyFs {
+    /// ext4.
+    Ext4(Box<Ext4>),
+    /// F2FS.
+    F2fs(Box<F2fs>),
+}
+
+impl AnyFs {
+    /// Mounts the image on `port`. F2FS takes from `options` what it has: page cache, policy, read-only.
+    ///
+    /// # Errors
+    /// As [`Ext4::mount`] or [`F2fs::mount`]; [`FsError::Unsupported`] for F2FS with a journal mode other than the
+    /// default, whose promise it does not keep.
+    pub async fn mount(port: DevicePort, options: MountOptions) -> FsResult<AnyFs> {
+        match is_f2fs(&port).await? {
+            false => Ok(AnyFs::Ext4(Box::new(Ext4::mount(port, options).await?))),
+            true => Ok(AnyFs::F2fs(Box::new(F2fs::mount(port, f2fs_options(&options)?).await?))),
+        }
+    }
+
+    /// What recovery did at the mount, in words; `None` if there was nothing to do.
+    pub fn recovery(&self) -> Option<Recovery> {
+        match self {
+            AnyFs::Ext4(fs) => fs.recovered().map(Recovery::Replayed),
+            AnyFs::F2fs(fs) => fs.recovered().map(Recovery::RolledForward),
+        }
+    }
+
+    /// Warnings about the mode on this device, or about damage that the mount got around.
+    pub fn warnings(&self) -> Vec<String> {
+        match self {
+            AnyFs::Ext4(fs) => fs.warnings(),
+            AnyFs::F2fs(fs) => fs.warnings().to_vec(),
+        }
+    }
+
+    /// The name of its journal mode, or `f2fs`.
+    pub fn mode_name(&self) -> &'static str {
+        match self {
+            AnyFs::Ext4(fs) => fs.options().mode.name(),
+            AnyFs::F2fs(_) => "f2fs",
+        }
+    }
+
+    fn ext4(&self, what: &str) -> FsResult<&Ext4> {
+        match self {
+            AnyFs::Ext4(fs) => Ok(fs),
+            AnyFs::F2fs(_) => Err(FsError::Unsupported(format!("{what} on F2FS; use an ext4 image"))),
+        }
+    }
+}
+
+/// What recovery did at a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// ext4's log was replayed.
+    Replayed(crate::journal::Recovered),
+    /// F2FS's nodes of fsyncs were rolled forward.
+    RolledForward(crate::f2fs::Recovered),
+}
+
+fn f2fs_options(options: &MountOptions) -> FsResult<F2fsOptions> {
+    if options.mode != Mode::Ordered {
+        let mode = options.mode;
+        return Err(FsError::Unsupported(format!(
+            "the journal mode `{mode}` on F2FS, which has no journal; leave it out"
+        )));
+    }
+    let MountOptions { cache_pages, cache_policy, read_only, .. } = *options;
+    Ok(F2fsOptions { cache_pages, cache_policy, read_only, ..F2fsOptions::default() })
+}
+
+/// Calls the file system that it is.
+macro_rules! of_fs {
+    ($any:expr, $each:ident => $call:expr) => {
+        match $any {
+            AnyFs::Ext4($each) => $call,
+            AnyFs::F2fs($each) => $call,
+        }
+    };
+}
+
+impl FileView for AnyFs {
+    fn root(&self) -> Ino {
+        of_fs!(self, fs => fs.root())
+    }
+
+    async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
+        of_fs!(self, fs => fs.lookup(directory, name).await)
+    }
+
+    async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
+        of_fs!(self, fs => fs.attributes(ino).await)
+    }
+
+    async fn attributes_by_number(&self, ino: Ino) -> FsResult<Attributes> {
+        of_fs!(self, fs => fs.attributes_by_number(ino).await)
+    }
+
+    async fn lookup_attributes(&self, directory: Ino, name: &[u8]) -> FsResult<Attributes> {
+        of_fs!(self, fs => fs.lookup_attributes(directory, name).await)
+    }
+
+    async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        of_fs!(self, fs => fs.read_link(ino).await)
+    }
+
+    async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
+        of_fs!(self, fs => fs.read(ino, offset, length, manner).await)
+    }
+
+    async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
+        of_fs!(self, fs => fs.read_directory(directory, cursor).await)
+    }
+
+    async fn read_directory_attributes(
+        &self,
+        directory: Ino,
+        cursor: u64,
+    ) -> FsResult<Vec<(DirectoryEntry, Option<Attributes>)>> {
+        of_fs!(self, fs => fs.read_directory_attributes(directory, cursor).await)
+    }
+
+    async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        of_fs!(self, fs => fs.extended_attribute(ino, name).await)
+    }
+
+    async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        of_fs!(self, fs => fs.extended_attributes(ino).await)
+    }
+
+    async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
+        of_fs!(self, fs => fs.seek(ino, offset, target).await)
+    }
+
+    async fn space(&self) -> FsResult<Space> {
+        of_fs!(self, fs => fs.space().await)
+    }
+}
+
+impl FileSystem for AnyFs {
+    async fn set_attributes(&self, ino: Ino, changes: AttributeChanges) -> FsResult<()> {
+        of_fs!(self, fs => fs.set_attributes(ino, changes).await)
+    }
+
+    async fn create(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
+        of_fs!(self, fs => fs.create(directory, name, node).await)
+    }
+
+    async fn create_attributes(&self, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Attributes> {
+        of_fs!(self, fs => fs.create_attributes(directory, name, node).await)
+    }
+
+    async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino> {
+        of_fs!(self, fs => fs.symlink(directory, name, target).await)
+    }
+
+    async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> FsResult<()> {
+        of_fs!(self, fs => fs.link(ino, directory, name).await)
+    }
+
+    async fn unlink(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
+        of_fs!(self, fs => fs.unlink(directory, name).await)
+    }
+
+    async fn remove_directory(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
+        of_fs!(self, fs => fs.remove_directory(directory, name).await)
+    }
+
+    async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
+        of_fs!(self, fs => fs.rename(from, to, manner).await)
+    }
+
+    async fn open(&self, ino: Ino) -> FsResult<()> {
+        of_fs!(self, fs => fs.open(ino).await)
+    }
+
+    async fn release(&self, ino: Ino) -> FsResult<()> {
+        of_fs!(self, fs => fs.release(ino).await)
+    }
+
+    async fn write(&self, ino: Ino, position: Position, content: Content<'_>, manner: Manner) -> FsResult<u64> {
+        of_fs!(self, fs => fs.write(ino, position, content, manner).await)
+    }
+
+    async fn allocate(&self, ino: Ino, offset: u64, length: u64, allocation: Allocation) -> FsResult<()> {
+        of_fs!(self, fs => fs.allocate(ino, offset, length, allocation).await)
+    }
+
+    async fn set_extended_attribute(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: Option<&[u8]>,
+        manner: AttributeManner,
+    ) -> FsResult<()> {
+        of_fs!(self, fs => fs.set_extended_attribute(ino, name, value, manner).await)
+    }
+
+    fn drop_cached(&self, ino: Ino) {
+        of_fs!(self, fs => fs.drop_cached(ino));
+    }
+
+    fn drop_caches(&self) {
+        of_fs!(self, fs => fs.drop_caches());
+    }
+
+    async fn fsync(&self, ino: Ino) -> FsResult<()> {
+        of_fs!(self, fs => fs.fsync(ino).await)
+    }
+
+    async fn fdatasync(&self, ino: Ino) -> FsResult<()> {
+        of_fs!(self, fs => fs.fdatasync(ino).await)
+    }
+
+    async fn sync(&self) -> FsResult<()> {
+        of_fs!(self, fs => fs.sync().await)
+    }
+
+    fn counters(&self) -> FsCounters {
+        of_fs!(self, fs => fs.counters())
+    }
+
+    fn reset_counters(&self) {
+        of_fs!(self, fs => fs.reset_counters());
+    }
+
+    async fn unmount(&self) -> FsResult<()> {
+        of_fs!(self, fs => fs.unmount().await)
+    }
+}
+
+const DRAFTS: &str = "atomic files";
+
+impl AtomicFiles for AnyFs {
+    fn has_drafts(&self) -> bool {
+        self.ext4(DRAFTS).is_ok_and(AtomicFiles::has_drafts)
+    }
+
+    fn begin_draft(&self) -> FsResult<DraftId> {
+        self.ext4(DRAFTS)?.begin_draft()
+    }
+
+    async fn claim(&self, draft: DraftId, ino: Ino) -> FsResult<()> {
+        self.ext4(DRAFTS)?.claim(draft, ino).await
+    }
+
+    async fn claimant(&self, ino: Ino) -> FsResult<Option<DraftId>> {
+        match self {
+            AnyFs::Ext4(fs) => fs.claimant(ino).await,
+            AnyFs::F2fs(_) => Ok(None),
+        }
+    }
+
+    fn is_draft_changed(&self, draft: DraftId) -> FsResult<bool> {
+        self.ext4(DRAFTS)?.is_draft_changed(draft)
+    }
+
+    fn draft_size(&self, draft: DraftId, ino: Ino) -> FsResult<u64> {
+        self.ext4(DRAFTS)?.draft_size(draft, ino)
+    }
+
+    async fn draft_read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
+        self.ext4(DRAFTS)?.draft_read(draft, ino, offset, length).await
+    }
+
+    async fn draft_write(&self, draft: DraftId, ino: Ino, position: Position, content: Content<'_>) -> FsResult<u64> {
+        self.ext4(DRAFTS)?.draft_write(draft, ino, position, content).await
+    }
+
+    async fn draft_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
+        self.ext4(DRAFTS)?.draft_set_size(draft, ino, size).await
+    }
+
+    async fn draft_punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
+        self.ext4(DRAFTS)?.draft_punch(draft, ino, offset, length).await
+    }
+
+    async fn draft_create(&self, draft: DraftId, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
+        self.ext4(DRAFTS)?.draft_create(draft, directory, name, node).await
+    }
+
+    async fn draft_unlink(&self, draft: DraftId, directory: Ino, name: &[u8]) -> FsResult<()> {
+        self.ext4(DRAFTS)?.draft_unlink(draft, directory, name).await
+    }
+
+    async fn draft_rename(&self, draft: DraftId, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()> {
+        self.ext4(DRAFTS)?.draft_rename(draft, from, to).await
+    }
+
+    async fn commit_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
+        self.ext4(DRAFTS)?.commit_drafts(drafts).await
+    }
+
+    async fn abort_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
+        self.ext4(DRAFTS)?.abort_drafts(drafts).await
+    }
+
+    async fn end_draft(&self, draft: DraftId) -> FsResult<()> {
+        self.ext4(DRAFTS)?.end_draft(draft).await
+    }
+}
+
+const SHARES: &str = "shared pages";
+
+impl SharePages for AnyFs {
+    fn sharing(&self) -> FsResult<Sharing> {
+        self.ext4(SHARES)?.sharing()
+    }
+
+    async fn share(&self, ranges: &[ShareRange]) -> FsResult<()> {
+        self.ext4(SHARES)?.share(ranges).await
+    }
+
+    async fn share_lazily(&self, ranges: &[ShareRange]) -> FsResult<()> {
+        self.ext4(SHARES)?.share_lazily(ranges).await
+    }
+}
