@@ -84,8 +84,7 @@ pub(crate) async fn expect_file_system(port: &DevicePort) -> FsResult<()> {
     let first = port.request(Request::read(Lpn(0), 1, Cause::Metadata)).await?;
     let is_marked = first[0].bytes()[MAGIC] == SUPERBLOCK_MAGIC.to_le_bytes();
     if !is_marked && f2fs::marked_copies(port).await? != [false; 2] {
-        let can = "ls, cat, tree, stat and cp out of it work, and `onewrite fsck` checks it";
-        return Err(FsError::Unsupported(format!("an F2FS image can only be read: {can}")));
+        return Err(FsError::Unsupported("F2FS where only ext4 will do".into()));
     }
     match is_marked || find(&Reader(port)).await.is_some() {
         true => Ok(()),

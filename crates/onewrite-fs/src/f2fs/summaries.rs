@@ -12,6 +12,8 @@ use crate::f2fs::tables::Tables;
 /// Blocks of summaries that the checkpoint holds, by segment, and how many of the pack they take.
 pub(in crate::f2fs) struct Summaries {
     by_segment: BTreeMap<SegmentNo, Vec<u8>>,
+    /// Segments of the logs of nodes, if the checkpoint has no summaries of them: footers say the same.
+    unsaid: Vec<SegmentNo>,
     blocks: u32,
 }
 
@@ -37,13 +39,20 @@ impl Summaries {
                 blocks.insert(checkpoint.log(kind).segment, page.bytes().to_vec());
             }
         }
+        let nodes = LogKind::ALL.into_iter().skip(3).map(|kind| checkpoint.log(kind).segment);
+        let unsaid = if checkpoint.has_node_summaries() { Vec::new() } else { nodes.collect() };
         taken += 3 * u64::from(checkpoint.has_node_summaries());
-        Ok(Summaries { by_segment: blocks, blocks: taken as u32 })
+        Ok(Summaries { by_segment: blocks, unsaid, blocks: taken as u32 })
     }
 
     /// The summary of a segment, as a block; `None` if it lies in the SSA.
     pub(in crate::f2fs) fn of(&self, segment: SegmentNo) -> Option<&[u8]> {
         self.by_segment.get(&segment).map(Vec::as_slice)
+    }
+
+    /// Whether nothing but the footers says who owns the blocks of a segment.
+    pub(in crate::f2fs) fn is_unsaid(&self, segment: SegmentNo) -> bool {
+        self.unsaid.contains(&segment)
     }
 
     /// Blocks of the pack that they take.

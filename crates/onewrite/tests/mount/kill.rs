@@ -58,7 +58,7 @@ fn what_was_synced_is_there_after_the_process_was_killed() {
 
 /// Kills the process some time after the first record was synced. Returns the last record and the last rename that were
 /// synced before the kill.
-fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), after_milliseconds: u64) -> (u64, u64) {
+pub fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), after_milliseconds: u64) -> (u64, u64) {
     for line in lines_before_kill(place, LOAD, &last.to_string(), after_milliseconds) {
         match line.split_once(' ').unwrap() {
             ("record", number) => last = number.parse().unwrap(),
@@ -68,7 +68,7 @@ fn work_and_be_killed(place: &Mounted, (mut last, mut current): (u64, u64), afte
     (last, current)
 }
 
-fn judge(place: &Mounted, (last, current): (u64, u64), when: &str) {
+pub fn judge(place: &Mounted, (last, current): (u64, u64), when: &str) {
     let out = place.beside("records");
     let _ = fs::remove_file(&out);
     if last == 0 {

@@ -7,6 +7,7 @@ mod atomic;
 mod content;
 mod databases;
 mod ends;
+mod f2fs;
 mod kill;
 mod manners;
 mod marks;

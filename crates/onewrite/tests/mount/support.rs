@@ -38,6 +38,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 pub struct Mounted {
     scratch: PathBuf,
     process: u32,
+    kind: &'static str,
 }
 
 impl Mounted {
@@ -50,6 +51,15 @@ impl Mounted {
 
     /// A new image of `megabytes` MiB, not mounted yet; `None` if mounting is impossible.
     pub fn unmounted(megabytes: u32) -> Option<Mounted> {
+        Mounted::made(megabytes, "ext4")
+    }
+
+    /// As [`Mounted::unmounted`], with F2FS.
+    pub fn unmounted_f2fs(megabytes: u32) -> Option<Mounted> {
+        Mounted::made(megabytes, "f2fs")
+    }
+
+    fn made(megabytes: u32, kind: &'static str) -> Option<Mounted> {
         if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
             skipped!("a mount needs root and /dev/fuse");
             return None;
@@ -57,8 +67,8 @@ impl Mounted {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let scratch = std::env::temp_dir().join(format!("onewrite-mount-{}-{number}", std::process::id()));
         std::fs::create_dir_all(scratch.join("mnt")).unwrap();
-        let place = Mounted { scratch, process: 0 };
-        text(&place.onewrite(&["mkfs", "image", "--size", &format!("{megabytes}MiB")]));
+        let place = Mounted { scratch, process: 0, kind };
+        text(&place.onewrite(&["mkfs", "image", "--fs", kind, "--size", &format!("{megabytes}MiB")]));
         Some(place)
     }
 
@@ -145,7 +155,7 @@ impl Mounted {
         patiently(|| Command::new("umount").arg(self.at("")).output().unwrap());
     }
 
-    /// Unmounts; asserts that e2fsck finds nothing wrong with the image.
+    /// Unmounts; asserts that e2fsck or fsck.f2fs finds nothing wrong with the image.
     pub fn unmount(&mut self) {
         self.umount();
         self.wait_for_end();
@@ -153,10 +163,26 @@ impl Mounted {
         self.check();
     }
 
-    /// Asserts that e2fsck finds nothing wrong with the image.
+    /// Asserts that e2fsck or fsck.f2fs finds nothing wrong with the image.
     pub fn check(&self) {
+        if self.kind == "f2fs" {
+            return self.check_f2fs();
+        }
         let checked = Command::new("e2fsck").args(["-fn"]).arg(self.beside("image")).output().unwrap();
         text(&checked);
+    }
+}
+
+impl Mounted {
+    fn check_f2fs(&self) {
+        text(&self.onewrite(&["fsck", "image"]));
+        match Command::new("fsck.f2fs").arg("--dry-run").arg(self.beside("image")).output() {
+            Ok(checked) => {
+                let said = text(&checked);
+                assert!(!said.contains("[Fail]") && !said.contains("[ASSERT]"), "{said}");
+            }
+            Err(error) => skipped!("fsck.f2fs: {error}"),
+        }
     }
 }
 

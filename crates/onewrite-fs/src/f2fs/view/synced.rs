@@ -36,7 +36,7 @@ impl F2fsView {
         Ok((synced > 0).then(|| {
             format!(
                 "it was not unmounted; {synced} nodes that fsync made durable after the last checkpoint are not shown; \
-                 mount it once with Linux"
+                 mount it once, here or with Linux"
             )
         }))
     }

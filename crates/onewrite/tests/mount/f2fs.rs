@@ -1,0 +1,94 @@
+//! F2FS under the mount: programs work on it, kills lose nothing that was synced, and fsck.f2fs calls it clean.
+
+use std::process::Command;
+
+use onewrite_block::Choices;
+
+use crate::kill::{judge, work_and_be_killed};
+use crate::support::{Mounted, refusal, text};
+
+/// Builds a tree of many kinds of files and changes, and compares it with the same on the host.
+const TREE: &str = r#"
+set -e
+build() {
+    mkdir -p a/b/c names && cd a
+    for number in $(seq 1 400); do echo "content of $number" > "../names/a name of some length, number $number"; done
+    head -c 3000000 /dev/urandom > random && cp random b/copy && cmp random b/copy
+    truncate -s 5000000 sparse && printf end >> sparse
+    dd if=/dev/zero of=holes bs=4096 count=3 seek=100 conv=notrunc status=none
+    fallocate -p -o 4096 -l 1000000 b/copy
+    ln -s ../random b/link && ln random b/hard && mkfifo pipe
+    for number in $(seq 1 3 400); do rm "../names/a name of some length, number $number"; done
+    mv b/c ../names/moved && mv ../names/moved c && rmdir c
+    chmod 640 random && setfattr -n user.colour -v blue random
+    tar cf b/all.tar -C .. names && tar xf b/all.tar && diff -r names ../names
+    truncate -s 12345 b/copy && sync random
+    cd ..
+}
+build
+"#;
+
+fn place(megabytes: u32, options: &str) -> Option<Mounted> {
+    Mounted::unmounted_f2fs(megabytes)?.mounted(options)
+}
+
+#[test]
+fn a_tree_built_by_programs_survives_on_f2fs() {
+    let Some(mut place) = place(256, "") else { return };
+    place.shell(TREE);
+    let listing =
+        "find . ! -type d -printf '%p %s %m %n %y %l\\n' | sort; find . -type f | sort | xargs -d '\\n' md5sum";
+    let before = place.shell(listing);
+    assert!(before.lines().count() > 500, "{before}");
+    place.unmount();
+    let place = place.mounted("").unwrap();
+    assert_eq!(place.shell(listing), before);
+    assert_eq!(place.shell("getfattr --only-values -n user.colour a/random"), "blue");
+}
+
+#[test]
+fn git_works_on_f2fs() {
+    let Some(mut place) = place(256, "") else { return };
+    if place.run("git", &["--version"]).is_none() {
+        return;
+    }
+    let work = "git init -q r && cd r && git config user.email a@b && git config user.name a && \
+                for n in $(seq 1 60); do echo $n > file$n; git add -A; git commit -qm $n; done && \
+                git gc -q && git fsck --strict 2>&1 && git log --oneline | wc -l";
+    assert_eq!(place.shell(work).trim().lines().last(), Some("60"));
+    place.unmount();
+    let place = place.mounted("").unwrap();
+    place.shell("cd r && git fsck --strict && git status --porcelain | wc -l | grep -qx 0");
+}
+
+#[test]
+fn what_was_synced_on_f2fs_is_there_after_the_process_was_killed() {
+    let kills: u64 = std::env::var("ONEWRITE_KILLS").map_or(4, |text| text.parse().unwrap());
+    let mut moments = Choices::new(9);
+    let Some(mut place) = Mounted::unmounted_f2fs(64) else { return };
+    let (mut last, mut current) = (0, 0);
+    for round in 0..kills {
+        place = place.mounted("cache=2M").unwrap();
+        (last, current) = work_and_be_killed(&place, (last, current), moments.below(300));
+        let before = place.onewrite(&["fsck", "image"]);
+        assert!(before.status.success(), "round {round}: {}", String::from_utf8_lossy(&before.stdout));
+        // The mount rolls forward what fsync made durable.
+        place = place.mounted("").unwrap();
+        place.unmount();
+        judge(&place, (last, current), &format!("round {round}"));
+    }
+    assert!(last > 0, "nothing was synced before a kill");
+}
+
+#[test]
+fn what_f2fs_has_not_is_refused() {
+    let Some(place) = Mounted::unmounted_f2fs(64) else { return };
+    let refused = refusal(&place.mount("image", "data=data"), 2);
+    assert!(refused.contains("no journal") && refused.contains("leave it out"), "{refused}");
+    let Some(place) = place.mounted("") else { return };
+    let busy = refusal(&place.onewrite(&["cp", "image:/", "out"]), 2);
+    assert!(busy.contains("image"), "{busy}");
+    let missing = Command::new("umount").arg(place.at("none")).output().unwrap();
+    assert!(!missing.status.success());
+    text(&place.onewrite(&["stats", "mnt"]));
+}
