@@ -3,7 +3,7 @@
 
 mod support;
 
-use onewrite_block::{Choices, Device, Geometry, RamDisk};
+use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, RamDisk};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
@@ -89,5 +89,41 @@ fn random_overwrites_of_a_nearly_full_disk_go_on_for_ever() {
             }
             Ok(())
         });
+    }
+}
+
+/// Blocks that cleaning wrote.
+fn cleaned(port: &DevicePort) -> u64 {
+    port.device().counters().host_write_bytes_of(Cause::Cleaning) / PAGE
+}
+
+#[test]
+fn segments_are_cleaned_while_few_are_free() {
+    for seed in 0..3 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let (moved, disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, port| async move {
+            let mut choices = Choices::new(seed);
+            // Files that stay lie between files that are written again and again.
+            let mut files = Vec::new();
+            for number in 0..200 {
+                let ino = fs.create(fs.root(), format!("file {number}").as_bytes(), NewNode::FILE).await?;
+                write(&fs, ino, 0, &[number as u8; 8 * PAGE as usize]).await?;
+                files.push((ino, number as u8));
+            }
+            fs.sync().await?;
+            for step in 0..6_000_u32 {
+                let (ino, byte) = &mut files[choices.below(100) as usize * 2];
+                *byte = step as u8;
+                write(&fs, *ino, 0, &[*byte; 8 * PAGE as usize]).await?;
+                fs.fsync(*ino).await?;
+            }
+            for (ino, byte) in files {
+                let found = fs.read(ino, 0, u64::MAX, Manner::default()).await?.to_vec();
+                assert_eq!(found, [byte; 8 * PAGE as usize], "seed {seed}, {ino}");
+            }
+            Ok(cleaned(&port))
+        });
+        assert!(moved > 0, "seed {seed}: nothing was cleaned");
+        assert_clean(&image(disk));
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::Page;
+use onewrite_block::{Cause, Page};
 
 use super::dirty_bytes::DirtyBytes;
 use super::file::FilePages;
@@ -149,6 +149,11 @@ pub trait Backing {
 
     /// Block of the first page of `run`; the other pages follow it. `run` is the part of the target that is written.
     fn assign(&self, file: &Self::File, run: Range<u64>, found: &Self::Found) -> BlockNo;
+
+    /// Why the pages of a target are written.
+    fn cause(&self, _found: &Self::Found) -> Cause {
+        Cause::Data
+    }
 
     /// Called when the write of `run` has ended.
     fn finished(&self, file: &Self::File, run: &Run<Self::Found>, outcome: Outcome);

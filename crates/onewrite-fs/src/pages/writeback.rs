@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use onewrite_block::{Cause, InFlight, Page};
+use onewrite_block::{InFlight, Page};
 
 use super::{Backing, DirtyBytes, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
 use crate::api::{FsError, FsResult};
@@ -136,12 +136,12 @@ impl Pages {
             index = taken.end.max(start + 1);
             if !taken.is_empty() {
                 let block = backing.assign(file, taken.clone(), &found);
-                let file_size = file.size();
+                let (file_size, cause) = (file.size(), backing.cause(&found));
                 batch.page_count += content.len();
                 batch.runs.push(Run { pages: taken, block, file_size, found, route: Route::Buffered, dirty });
-                batch.under_way.extend(
-                    send_run(&self.port, block.page(), content.into_iter(), Durability::Volatile, Cause::Data).await,
-                );
+                batch
+                    .under_way
+                    .extend(send_run(&self.port, block.page(), content.into_iter(), Durability::Volatile, cause).await);
             }
         }
         Ok(batch)

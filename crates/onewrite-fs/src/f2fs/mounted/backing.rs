@@ -7,6 +7,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
+use onewrite_block::Cause;
+
 use super::file::File;
 use super::map::{Named, Slot};
 use super::volume::Volume;
@@ -100,7 +102,8 @@ impl Backing for Volume {
             if self.address(&slot) == DataAddress::Hole {
                 return Ok(Target::Nowhere);
             }
-            let kind = Volume::log_of_content(file);
+            let is_moving = self.is_moving(file, pages.start);
+            let kind = if is_moving { LogKind::ColdData } else { Volume::log_of_content(file) };
             let most = slot.left.min(pages.end - pages.start);
             let room = self.space.borrow().run_of(kind, most);
             if room == 0 {
@@ -108,8 +111,11 @@ impl Backing for Volume {
                 self.want_checkpoint();
                 return Ok(Target::Nowhere);
             }
-            let is_hole = |count: &u64| self.address(&slot.behind(*count)) == DataAddress::Hole;
-            let count = (1..room).find(is_hole).unwrap_or(room);
+            let ends = |count: &u64| {
+                let is_hole = self.address(&slot.behind(*count)) == DataAddress::Hole;
+                is_hole || self.is_moving(file, pages.start + count) != is_moving
+            };
+            let count = (1..room).find(ends).unwrap_or(room);
             let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
             let found = Found { slot, first: pages.start, kind, version, before: RefCell::default() };
             return Ok(Target::Room { count, found });
@@ -118,6 +124,7 @@ impl Backing for Volume {
 
     fn assign(&self, file: &File, run: Range<u64>, found: &Found) -> BlockNo {
         let mut first = None;
+        self.note_moved(file, run.clone());
         for index in run {
             let slot = found.slot.behind(index - found.first);
             let summary = Summary { nid: slot.node, slot: slot.index as u16 };
@@ -129,6 +136,10 @@ impl Backing for Volume {
         }
         self.under_way.set(self.under_way.get() + 1);
         first.expect("a run has pages")
+    }
+
+    fn cause(&self, found: &Found) -> Cause {
+        if found.kind == LogKind::ColdData { Cause::Cleaning } else { Cause::Data }
     }
 
     fn finished(&self, file: &File, run: &Run<Found>, outcome: Outcome) {

@@ -20,6 +20,7 @@ impl Volume {
         if self.is_checkpoint_due() {
             self.checkpoint().await?;
         }
+        self.clean_if_short().await?;
         self.prepare_threads().await
     }
 
@@ -57,6 +58,8 @@ impl Volume {
     /// Starts the background tasks; they end with the mount.
     pub(super) fn start_tasks(self: &Rc<Volume>) {
         let (flusher, evictor, keeper) = (Rc::clone(self), Rc::clone(self), Rc::clone(self));
+        let cleaner = Rc::clone(self);
+        self.start_task(async move { cleaner.cleaning_task().await });
         self.start_task(async move { flusher.pages.dirty_files().flusher(&*flusher).await });
         self.start_task(async move { evictor.pages.eviction_task(&*evictor).await });
         self.start_task(async move { keeper.checkpoint_task().await });

@@ -70,6 +70,7 @@ impl Volume {
     }
 
     async fn make_checkpoint(&self, reason: Reason) -> FsResult<()> {
+        self.note_age();
         self.wait_for_rounds().await?;
         self.bring_in_names().await?;
         let gate = ClosedGate::close(self);

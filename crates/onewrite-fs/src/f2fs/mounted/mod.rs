@@ -22,6 +22,7 @@ mod backing;
 mod balance;
 mod check;
 mod checkpoint;
+mod clean;
 mod convert;
 mod create;
 mod directories;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use onewrite_block::sync::{RwLock, Signal};
-use onewrite_block::{Cause, DevicePort, Page, Request, Runtime};
+use onewrite_block::{Cause, DevicePort, Nanos, Page, Request, Runtime};
 use onewrite_cache::PageKey;
 
 use super::file::File;
@@ -60,6 +60,11 @@ pub(in crate::f2fs) struct Volume {
     pub(super) is_unflushed: Cell<bool>,
     pub(super) failure: RefCell<Option<FsError>>,
     pub(super) syncs: SyncLine,
+    /// Pages that cleaning moves.
+    pub(super) moving: RefCell<BTreeSet<(Nid, u64)>>,
+    pub(super) mounted_at: Nanos,
+    /// Seconds that the file system had been mounted in its life before this mount.
+    pub(super) age_at_mount: u64,
     /// Notified when somebody wants a checkpoint.
     pub(super) wanted: Signal,
     pub(super) is_wanted: Cell<bool>,

@@ -123,9 +123,17 @@ impl Volume {
             debug_assert!(outcome.is_err() || reached == stop, "all pages have a block");
             outcome?;
         }
-        self.pages.discard(file.number().0.into(), first..stop);
+        // Cleaning may bring a page back until the pages are marked.
+        let overwriting = loop {
+            self.pages.discard(file.number().0.into(), first..stop);
+            match self.pages.begin_overwrite(&**file, first..stop) {
+                Some(overwriting) => break overwriting,
+                None => self.pages.progress().wait().await,
+            }
+        };
         let pages = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
         self.pages.write_past_cache(self, file, first, pages).await?;
+        drop(overwriting);
         let _changes = self.changes.read().await;
         self.grow_to(file, offset + content.length());
         self.stamp_modified(file);

@@ -20,6 +20,7 @@ mod free;
 mod logs;
 mod segment;
 mod threads;
+mod victims;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +36,7 @@ use free::FreeSegments;
 pub(super) use logs::{Log, Owner};
 use segment::{Map, Segment};
 pub(super) use threads::Prepared;
+pub(super) use victims::{Victim, VictimBy};
 
 /// Free segments that only the logs of nodes take: a checkpoint must always find room for its nodes.
 const NODE_SEGMENTS: usize = 4;
@@ -165,7 +167,10 @@ impl Space {
         if self.is_used(block) {
             return false;
         }
-        self.mark(segment, index, kind);
+        // The segment stays that of the log that stands in it, or that filled it.
+        let log = self.logs.iter().zip(LogKind::ALL).find(|(log, _)| log.segment() == segment).map(|(_, kind)| kind);
+        let found = &self.segments[segment.0 as usize];
+        self.mark(segment, index, log.or(found.kind()).unwrap_or(kind));
         true
     }
 

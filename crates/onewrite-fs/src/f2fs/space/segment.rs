@@ -57,6 +57,11 @@ impl Segment {
         self.used
     }
 
+    /// Seconds without a change, at `age` seconds of mounted time.
+    pub(super) fn idle(&self, age: u64) -> u64 {
+        age.saturating_sub(self.changed_at)
+    }
+
     /// Whether no block is in use, and none was at the last checkpoint.
     pub(super) fn is_unused(&self) -> bool {
         self.used == 0 && self.used_at_checkpoint == 0
@@ -81,6 +86,11 @@ impl Segment {
         let taken = taken.copied().unwrap_or_default();
         let maps = self.now.0.iter().zip(self.at_checkpoint.0).zip(taken.0);
         maps.map(|((now, before), taken)| (now | before | taken).count_zeros() as usize).sum()
+    }
+
+    /// The log that its blocks belong to; `None` if it holds nothing.
+    pub(super) fn kind(&self) -> Option<LogKind> {
+        LogKind::ALL.get(usize::from(self.log)).copied().filter(|_| !self.is_unused())
     }
 
     /// Its blocks belong to this log from now on.

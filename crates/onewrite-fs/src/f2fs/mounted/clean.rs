@@ -1,0 +1,182 @@
+//! Cleaning: empties segments, so that logs find whole ones.
+//!
+//! A summary says who owns each block of a victim. Content becomes dirty in memory and goes to the cold log; nodes
+//! become dirty and go with the next checkpoint, which makes the segment free.
+//!
+//! When few segments are free, an operation cleans before it begins, by greed, while a victim is less than
+//! [`SHORT_USED_MAX`] full; fuller ones are threaded instead. In quiet times a task cleans by cost and benefit.
+//!
+//! # Invariants
+//! - Cleaning holds `changes` alone, so no operation is between looking at a page and changing it.
+//! - A block is moved only if the slot that its summary names still names it.
+
+use std::rc::Rc;
+
+use onewrite_block::Nanos;
+
+use super::file::File;
+use super::map::Named;
+use super::volume::{Volume, node_key};
+use crate::api::{FsError, FsResult};
+use crate::block::BlockNo;
+use crate::f2fs::format::node::{self, XATTR_OFFSET};
+use crate::f2fs::format::path::{first_block, is_direct};
+use crate::f2fs::format::summary::{self, Summary};
+use crate::f2fs::format::{DataAddress, Nid};
+use crate::f2fs::space::{Victim, VictimBy};
+use crate::pages::page_key;
+
+/// Blocks in use of the fullest segment that is cleaned while segments are short.
+const SHORT_USED_MAX: u16 = 384;
+/// Blocks in use of the fullest segment that is cleaned in quiet times.
+const QUIET_USED_MAX: u16 = 448;
+/// Segments that an operation empties at once.
+const SHORT_SEGMENTS: usize = 4;
+/// Time between two looks of the background task.
+const QUIET_INTERVAL: Nanos = Nanos::from_secs(30);
+/// The background task cleans while less than one segment in this number is free.
+const QUIET_SHARE: usize = 3;
+
+impl Volume {
+    /// Empties segments while few are free and some are worth it, and makes a checkpoint. The caller holds no
+    /// `changes`.
+    ///
+    /// # Errors
+    /// Device errors and damage; the file system failed before.
+    pub(super) async fn clean_if_short(&self) -> FsResult<()> {
+        if !self.space.borrow().is_short() || self.clean(VictimBy::Greed, SHORT_USED_MAX, SHORT_SEGMENTS).await? == 0 {
+            return Ok(());
+        }
+        self.checkpoint().await
+    }
+
+    /// Empties up to `count` segments; returns their number.
+    async fn clean(&self, by: VictimBy, used_max: u16, count: usize) -> FsResult<usize> {
+        let _alone = self.changes.write().await;
+        self.check_writable()?;
+        for cleaned in 0..count {
+            let victim = self.space.borrow().victim(by, used_max);
+            let Some(victim) = victim else { return Ok(cleaned) };
+            self.empty(&victim).await?;
+            if self.space.borrow().victim(by, used_max).is_some_and(|next| next.segment == victim.segment) {
+                // Nodes, or content without room: they leave with the checkpoint.
+                return Ok(cleaned + 1);
+            }
+        }
+        Ok(count)
+    }
+
+    async fn empty(&self, victim: &Victim) -> FsResult<()> {
+        let known = self.space.borrow().full_summary(victim.summary);
+        let page = match known {
+            Some(page) => page,
+            None => self.meta_block(victim.summary).await?,
+        };
+        let mut files: Vec<(Rc<File>, u64)> = Vec::new();
+        for (block, index) in &victim.blocks {
+            let owner = summary::entry(&page.bytes()[..], *index);
+            match victim.holds_nodes {
+                true => self.move_node(owner.nid, *block).await?,
+                false => files.extend(self.move_content(owner, *block).await?),
+            }
+        }
+        for (file, logical) in files {
+            self.pages.write_pages(self, &file, logical..logical + 1).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a node dirty, if it lies in `block`.
+    async fn move_node(&self, nid: Nid, block: BlockNo) -> FsResult<()> {
+        let Some((owner, _)) = self.load_owned(nid).await? else { return Ok(()) };
+        if self.nat_entry(nid).await?.address == DataAddress::Block(block) && self.pages.holds(node_key(nid)) {
+            self.change_node(nid, owner, |_| ());
+        }
+        Ok(())
+    }
+
+    /// Makes the page dirty that `block` holds, if its summary is right. Returns file and page.
+    async fn move_content(&self, owner: Summary, block: BlockNo) -> FsResult<Option<(Rc<File>, u64)>> {
+        let Some((ino, offset)) = self.load_owned(owner.nid).await? else { return Ok(None) };
+        if offset == XATTR_OFFSET || !is_direct(offset) {
+            return Ok(None);
+        }
+        let file = self.file_for_cleaning(ino).await?;
+        let logical = match offset {
+            0 => u64::from(owner.slot),
+            _ => first_block(offset, file.shape().address_count() as u64) + u64::from(owner.slot),
+        };
+        self.pages.file_page(self, &file, logical, logical + 1).await?;
+        let Named::By(slot) = self.find(&file, logical).await? else { return Ok(None) };
+        let is_here = self.address(&slot) == DataAddress::Block(block);
+        if !is_here || !self.pages.holds(page_key(&*file, logical)) {
+            return Ok(None);
+        }
+        self.moving.borrow_mut().insert((ino, logical));
+        self.pages.change_dirty(&*file, logical, 0..4096, |_| ());
+        if file.is_directory() {
+            self.files.note_names(&file);
+        }
+        Ok(Some((file, logical)))
+    }
+
+    /// Brings a node into memory of which only the number is known. Gives its inode and position; `None` if there is no
+    /// such node.
+    async fn load_owned(&self, nid: Nid) -> FsResult<Option<(Nid, u32)>> {
+        if !self.layout.contains_node(nid) {
+            return Ok(None);
+        }
+        let entry = self.nat_entry(nid).await?;
+        let offset = match (self.pages.peek(node_key(nid)).map(|page| node::footer(&page.bytes()[..])), entry.address) {
+            (Some(footer), _) => footer.offset,
+            (None, DataAddress::Block(block)) if self.layout.main.contains(block) => {
+                node::footer(&self.read_block(block).await?.bytes()[..]).offset
+            }
+            _ => return Ok(None),
+        };
+        self.load_node(nid, entry.ino, offset).await?;
+        Ok(Some((entry.ino, offset)))
+    }
+
+    async fn file_for_cleaning(&self, ino: Nid) -> FsResult<Rc<File>> {
+        match self.file_in_memory(ino) {
+            Some(file) => Ok(file),
+            None => self.file(ino.into()).await,
+        }
+    }
+
+    /// Cleans in quiet times; ends when the file system fails.
+    pub(super) async fn cleaning_task(&self) {
+        loop {
+            self.runtime.sleep(QUIET_INTERVAL).await;
+            if self.pages.has_dirty() || !self.space.borrow().is_below(QUIET_SHARE) {
+                continue;
+            }
+            match self.clean(VictimBy::CostBenefit, QUIET_USED_MAX, 1).await {
+                Ok(0) => (),
+                Ok(_) => self.want_checkpoint(),
+                Err(FsError::ReadOnly(_)) => return,
+                Err(error) => return self.fail(&error),
+            }
+        }
+    }
+
+    /// Whether cleaning moves a page of a file; it goes to the cold log then.
+    pub(super) fn is_moving(&self, file: &File, logical: u64) -> bool {
+        self.moving.borrow().contains(&(file.number(), logical))
+    }
+
+    /// Notes that pages of a file have their new blocks.
+    pub(super) fn note_moved(&self, file: &File, pages: std::ops::Range<u64>) {
+        let mut moving = self.moving.borrow_mut();
+        for logical in pages {
+            moving.remove(&(file.number(), logical));
+        }
+    }
+
+    /// Seconds that the file system has been mounted in its life, now.
+    pub(super) fn note_age(&self) {
+        let since = self.runtime.now().0.saturating_sub(self.mounted_at.0) / 1_000_000_000;
+        self.space.borrow_mut().age = self.age_at_mount + since;
+    }
+}

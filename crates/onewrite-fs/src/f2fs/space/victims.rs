@@ -1,0 +1,70 @@
+//! Victims: which segment cleaning empties next.
+
+use super::logs::BLOCKS;
+use super::{Log, Prepared, Space};
+use crate::block::BlockNo;
+use crate::f2fs::format::SegmentNo;
+
+/// How a victim is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::f2fs) enum VictimBy {
+    /// Fewest blocks in use: frees space fastest.
+    Greed,
+    /// Free space gained, times the age of the segment, over the cost of reading and writing what is in use. Source:
+    /// the F2FS paper (FAST'15), §2.3, after LFS.
+    CostBenefit,
+}
+
+/// A segment to empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::f2fs) struct Victim {
+    pub(in crate::f2fs) segment: SegmentNo,
+    /// Whether its blocks are nodes.
+    pub(in crate::f2fs) holds_nodes: bool,
+    /// The blocks in use, each with its place in the segment.
+    pub(in crate::f2fs) blocks: Vec<(BlockNo, usize)>,
+    /// The block of its summary.
+    pub(in crate::f2fs) summary: BlockNo,
+}
+
+impl Space {
+    /// The best segment with at most `used_max` blocks in use; `None` if there is none.
+    pub(in crate::f2fs) fn victim(&self, by: VictimBy, used_max: u16) -> Option<Victim> {
+        let stand = self.logs.each_ref().map(Log::segment);
+        let is_kept = |segment: &SegmentNo| {
+            let is_prepared = self.prepared.iter().any(|Prepared { segment: other, .. }| other == segment);
+            stand.contains(segment) || is_prepared || self.barred.contains(segment)
+        };
+        let numbers = (0..self.segments.len() as u32).map(SegmentNo);
+        let usable = numbers.filter(|segment| {
+            let used = self.segments[segment.0 as usize].used();
+            used > 0 && used <= used_max && !is_kept(segment)
+        });
+        let segment = usable.max_by_key(|segment| (self.gain(*segment, by), std::cmp::Reverse(segment.0)))?;
+        let found = &self.segments[segment.0 as usize];
+        let start = self.layout.segment_start(segment);
+        let blocks = (0..BLOCKS).filter(|index| found.is_used(*index)).map(|index| (start + index as u64, index));
+        let summary = self.layout.ssa + u64::from(segment.0);
+        Some(Victim { segment, holds_nodes: found.holds_nodes(), blocks: blocks.collect(), summary })
+    }
+
+    /// How good a victim is; larger is better.
+    fn gain(&self, segment: SegmentNo, by: VictimBy) -> u64 {
+        let found = &self.segments[segment.0 as usize];
+        let (used, free) = (u64::from(found.used()), BLOCKS as u64 - u64::from(found.used()));
+        match by {
+            VictimBy::Greed => free,
+            VictimBy::CostBenefit => free * (1 + found.idle(self.age)) * 1000 / (BLOCKS as u64 + used),
+        }
+    }
+
+    /// Whether cleaning should empty segments before anybody takes more.
+    pub(in crate::f2fs) fn is_short(&self) -> bool {
+        self.free.count() <= super::THREADED_FROM
+    }
+
+    /// Whether less than a share of all segments, one in `share`, is free.
+    pub(in crate::f2fs) fn is_below(&self, share: usize) -> bool {
+        self.free.count() * share < self.segments.len()
+    }
+}
