@@ -127,3 +127,42 @@ fn segments_are_cleaned_while_few_are_free() {
         assert_clean(&image(disk));
     }
 }
+
+/// Pages of the file that [`what_was_synced_on_a_scarce_disk_is_there_after_a_cut`] writes.
+const SCARCE_PAGES: u64 = 3072;
+
+#[test]
+fn what_was_synced_on_a_scarce_disk_is_there_after_a_cut() {
+    for seed in 0..12 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let (model, disk) = with_mount(disk, F2fsOptions::default(), Left::AsItIs, move |fs, _| async move {
+            let mut choices = Choices::new(seed);
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![0; (SCARCE_PAGES * PAGE) as usize]).await?;
+            fs.fsync(ino).await?;
+            let mut model = vec![0; SCARCE_PAGES as usize];
+            for step in 1..4_300 + choices.below(1_500) * 10 {
+                let page = choices.below(SCARCE_PAGES);
+                model[page as usize] = step as u8;
+                write(&fs, ino, page * PAGE, &[step as u8; PAGE as usize]).await?;
+                if step % 10 == 0 {
+                    fs.fsync(ino).await?;
+                }
+            }
+            fs.fsync(ino).await?;
+            Ok(model)
+        });
+        let shown = image(disk);
+        let disk = Box::new(RamDisk::with_image(shown.clone(), Geometry::plain("ram", shown.pages())));
+        let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::AsItIs, move |fs, _| async move {
+            let ino = fs.lookup(fs.root(), b"file").await?;
+            for (page, byte) in (0..).zip(model) {
+                let found = fs.read(ino, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert_eq!(found, [byte; PAGE as usize], "seed {seed}, page {page}");
+            }
+            Ok(())
+        });
+        // The checkpoint that ends a recovery, without an unmount.
+        assert_clean(&image(disk));
+    }
+}

@@ -91,7 +91,7 @@ const _: () = {
 pub struct LogPosition {
     /// The segment that it fills.
     pub segment: SegmentNo,
-    /// The next block in it; 512 if it is full.
+    /// The next block in it; 512 if it is full, which no checkpoint says.
     pub next: u16,
     /// Whether it takes free blocks between used ones (SSR), not only those behind `next`.
     pub is_threaded: bool,
@@ -176,7 +176,7 @@ impl Checkpoint {
         }
         let logs: Vec<LogPosition> = LogKind::ALL.into_iter().map(|kind| self.log(kind)).collect();
         for (index, log) in logs.iter().enumerate() {
-            if log.segment.0 >= layout.main_segments || u64::from(log.next) > SEGMENT_BLOCKS {
+            if log.segment.0 >= layout.main_segments || u64::from(log.next) >= SEGMENT_BLOCKS {
                 return Err(FormatError::field(place, "cur_segno", log.segment.0, "each log stands in the main area"));
             }
             if logs[..index].iter().any(|other| other.segment == log.segment) {

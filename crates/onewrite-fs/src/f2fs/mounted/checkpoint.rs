@@ -16,6 +16,7 @@ use super::pack::Reason;
 use super::volume::Volume;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
+use crate::f2fs::space::Prepared;
 use crate::transfer::{Durability, send_run, wait_all};
 
 /// Rounds of writing names after which a checkpoint gives up: only writeback changes anything meanwhile.
@@ -72,6 +73,7 @@ impl Volume {
     async fn make_checkpoint(&self, reason: Reason) -> FsResult<()> {
         self.note_age();
         self.wait_for_rounds().await?;
+        self.space.borrow_mut().open_reserve();
         self.bring_in_names().await?;
         let gate = ClosedGate::close(self);
         self.pages.progress().until(|| self.under_way.get() == 0).await;
@@ -80,6 +82,7 @@ impl Volume {
             self.place_nodes(&mut batch, owner, &[nid], NodesFor::Checkpoint)?;
         }
         self.write_nodes(batch, Durability::Volatile, Cause::Checkpoint).await?;
+        self.settle_logs().await?;
         let (numbers, segments) = (self.plan_nat().await?, self.plan_sit().await?);
         let mut blocks: Vec<(BlockNo, Page)> = self.space.borrow().full_summaries().collect();
         blocks.extend(numbers.blocks.iter().cloned());
@@ -104,6 +107,7 @@ impl Volume {
         *self.sit_journal.borrow_mut() = segments.journal;
         self.names_gone.borrow_mut().clear();
         self.has_new_orphans.set(false);
+        self.chained.set(0);
         let freed = self.space.borrow_mut().note_checkpoint();
         self.space.borrow_mut().look_again();
         drop(gate);
@@ -126,6 +130,24 @@ impl Volume {
             }
         }
         Err(FsError::NoSpace { what: "blocks for directories", needed: 1, free: 0 })
+    }
+
+    /// Lets no log stand at the end of its segment: readers of a checkpoint take that for damage.
+    async fn settle_logs(&self) -> FsResult<()> {
+        loop {
+            let Some(kind) = self.space.borrow_mut().settle_full_logs() else { return Ok(()) };
+            let nothing = || FsError::NoSpace { what: "blocks for the logs", needed: 1, free: 0 };
+            let (segment, block) = self.space.borrow().emptiest(kind).ok_or_else(nothing)?;
+            let known = self.space.borrow().full_summary(block);
+            let page = match known {
+                Some(page) => page,
+                None => self.read_block(block).await?,
+            };
+            let prepared = Prepared { segment, owners: Box::new(*page.bytes()) };
+            if !self.space.borrow_mut().settle_log(kind, prepared) {
+                return Err(nothing());
+            }
+        }
     }
 
     /// Writes single blocks, neighbours together, and waits.

@@ -147,6 +147,7 @@ fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Page
         is_unflushed: Cell::new(true),
         failure: RefCell::default(),
         syncs: SyncLine::default(),
+        chained: Cell::new(0),
         moving: RefCell::default(),
         mounted_at: runtime.now(),
         runtime,

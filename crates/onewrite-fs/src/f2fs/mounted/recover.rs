@@ -110,9 +110,11 @@ impl Volume {
             }
         }
         self.space.borrow_mut().pass_barred();
+        self.space.borrow_mut().open_reserve();
         self.prepare_threads().await?;
         let space = self.space.borrow();
-        match LogKind::ALL.into_iter().all(|kind| space.next_block(kind).is_some()) {
+        let needed = [LogKind::HotData, LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode];
+        match needed.into_iter().all(|kind| space.next_block(kind).is_some()) {
             true => Ok(()),
             false => Err(FsError::NoSpace { what: "segments to roll forward what fsyncs wrote", needed: 6, free: 0 }),
         }

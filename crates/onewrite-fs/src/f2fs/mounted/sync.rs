@@ -22,13 +22,15 @@ use super::file::File;
 use super::node_batch::NodeBatch;
 use super::nodes::NodesFor;
 use super::volume::Volume;
-use crate::api::{FileKind, FsResult};
+use crate::api::{FileKind, FsError, FsResult};
 use crate::f2fs::format::Nid;
 use crate::f2fs::format::checkpoint::flags;
 use crate::f2fs::format::hash::name_hash;
 use crate::pages::PagedFile;
 use crate::transfer::Durability;
 
+/// Nodes of fsyncs behind a checkpoint: recovery makes as many anew.
+const CHAINED_MAX: usize = 1024;
 /// Checkpoints after which an fsync gives up that finds no room for content.
 const ATTEMPTS: usize = 8;
 
@@ -58,7 +60,10 @@ impl Volume {
             if self.needs_checkpoint(file, what) {
                 break;
             }
-            let round = self.place_for_sync(file, what).await?;
+            let round = match self.place_for_sync(file, what).await {
+                Err(FsError::NoSpace { .. }) => break,
+                placed => placed?,
+            };
             drop((_changes, held));
             return self.wait_for_round(round).await;
         }
@@ -77,7 +82,9 @@ impl Volume {
         let is_new = self.numbers.borrow().is_new(file.number());
         let name = &raw.i_name[..(raw.i_namelen.get() as usize).min(raw.i_name.len())];
         let is_taken_over = || self.names_gone.borrow().contains(&(parent, name_hash(name)));
+        let finds_room = self.space.borrow().has_reserve() && self.chained.get() < CHAINED_MAX;
         file.kind() != FileKind::Regular
+            || !finds_room
             || raw.i_links.get() != 1
             || file.is_bound_to(self.version())
             || self.checkpoint.borrow().has(flags::UMOUNT)
@@ -94,6 +101,7 @@ impl Volume {
             return Ok(self.syncs.last());
         }
         let has_new_name = self.numbers.borrow().is_new(file.number());
+        self.chained.set(self.chained.get() + nids.len());
         let mut batch = self.syncs.batch();
         let placed = self.place_nodes(&mut batch, file.number(), &nids, NodesFor::Fsync { has_new_name });
         // Half a file's nodes without a mark are nothing to recovery, but the next checkpoint must come first.

@@ -60,6 +60,8 @@ pub(in crate::f2fs) struct Volume {
     pub(super) is_unflushed: Cell<bool>,
     pub(super) failure: RefCell<Option<FsError>>,
     pub(super) syncs: SyncLine,
+    /// Nodes that fsyncs placed since the last checkpoint.
+    pub(super) chained: Cell<usize>,
     /// Pages that cleaning moves.
     pub(super) moving: RefCell<BTreeSet<(Nid, u64)>>,
     pub(super) mounted_at: Nanos,

@@ -5,7 +5,7 @@
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::{NODE_SEGMENTS, Space, THREADED_FROM};
+use super::{Prepared, RESERVE, Space, THREADED_FROM};
 use crate::block::BlockNo;
 use crate::f2fs::format::SegmentNo;
 use crate::f2fs::format::checkpoint::LogPosition;
@@ -131,8 +131,40 @@ impl Space {
         }
     }
 
+    /// A log that must not stand where it does when a checkpoint names its place: at the end of its segment. Moves such
+    /// logs to blocks that nothing uses now; what used them before is given back by the checkpoint. The checkpoint must
+    /// become durable before anything takes a block.
+    ///
+    /// Gives a log for which there is no such block in its own segment and no free segment.
+    pub(in crate::f2fs) fn settle_full_logs(&mut self) -> Option<LogKind> {
+        for kind in LogKind::ALL.into_iter().filter(|kind| self.log(*kind).is_full()).collect::<Vec<_>>() {
+            self.enter_next(kind);
+            let segment = self.log(kind).segment();
+            if self.log(kind).is_full() && !self.stand_in(kind, segment) {
+                return Some(kind);
+            }
+        }
+        None
+    }
+
+    /// Lets a log stand at the first block of `segment` that nothing uses now; false if there is none.
+    fn stand_in(&mut self, kind: LogKind, segment: SegmentNo) -> bool {
+        let found = &self.segments[segment.0 as usize];
+        let Some(first) = (0..BLOCKS).find(|index| !found.is_used(*index)) else { return false };
+        self.logs[kind as usize].position = LogPosition { segment, next: first as u16, is_threaded: true };
+        self.segments[segment.0 as usize].set_log(kind);
+        self.changed.insert(segment);
+        true
+    }
+
+    /// As [`Space::settle_full_logs`], for one log, in a segment whose summary was read.
+    pub(in crate::f2fs) fn settle_log(&mut self, kind: LogKind, prepared: Prepared) -> bool {
+        self.logs[kind as usize].owners = prepared.owners;
+        self.stand_in(kind, prepared.segment)
+    }
+
     fn enter_next(&mut self, kind: LogKind) {
-        let kept = if kind.is_node() { 0 } else { NODE_SEGMENTS };
+        let kept = if self.uses_reserve { 0 } else { RESERVE };
         let fresh = |space: &Space| space.free.next(space.log(kind).segment()).filter(|_| space.free.count() > kept);
         let is_scarce = self.free.count() <= THREADED_FROM;
         let entered = match if is_scarce { self.take_prepared(kind) } else { None } {

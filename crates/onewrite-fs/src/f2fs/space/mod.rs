@@ -38,10 +38,10 @@ use segment::{Map, Segment};
 pub(super) use threads::Prepared;
 pub(super) use victims::{Victim, VictimBy};
 
-/// Free segments that only the logs of nodes take: a checkpoint must always find room for its nodes.
-const NODE_SEGMENTS: usize = 4;
+/// Free segments that only a checkpoint takes, for its nodes, and recovery, for what it makes anew.
+const RESERVE: usize = 6;
 /// With as many free segments or fewer, logs thread through free blocks of used segments.
-const THREADED_FROM: usize = NODE_SEGMENTS + 4;
+const THREADED_FROM: usize = RESERVE + 2;
 
 /// See the module's head.
 pub(super) struct Space {
@@ -57,6 +57,8 @@ pub(super) struct Space {
     /// Used segments that a log may enter.
     prepared: Vec<Prepared>,
     logs: [Log; 6],
+    /// Whether the logs may take the reserve: a checkpoint or recovery is under way.
+    uses_reserve: bool,
     /// Summaries of full segments that are still to be written.
     full: BTreeMap<BlockNo, Page>,
     counts: Counts,
@@ -103,6 +105,7 @@ impl Space {
             barred: Vec::new(),
             prepared: Vec::new(),
             logs,
+            uses_reserve: false,
             full: BTreeMap::new(),
             counts,
             age: raw.elapsed_time.get(),
@@ -215,6 +218,17 @@ impl Space {
         !self.changed.is_empty() || !self.full.is_empty() || !self.barred.is_empty()
     }
 
+    /// Lets the logs take the reserve until the next checkpoint is durable.
+    pub(super) fn open_reserve(&mut self) {
+        self.uses_reserve = true;
+        self.look_again();
+    }
+
+    /// Whether the whole reserve is there, so that recovery finds room after an fsync.
+    pub(super) fn has_reserve(&self) -> bool {
+        self.free.count() >= RESERVE
+    }
+
     /// Whether a checkpoint would give back segments that are needed, or `nodes` changed nodes need all that is left.
     pub(super) fn wants_checkpoint(&self, nodes: usize) -> bool {
         let is_starved = self.logs.iter().any(Log::is_full);
@@ -249,6 +263,7 @@ impl Space {
 
     /// The state is that of a durable checkpoint from now on. Gives the runs of blocks of segments that are free now.
     pub(super) fn note_checkpoint(&mut self) -> Vec<BlockRange> {
+        self.uses_reserve = false;
         self.full.clear();
         self.taken.clear();
         self.forget_prepared();
