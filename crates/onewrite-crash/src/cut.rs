@@ -162,7 +162,7 @@ impl<S: Subject> Explorer<'_, S> {
         let captured = std::mem::take(&mut run.captured);
         let judge = Judge::new(&run.history, self.subject.promises(), self.options);
         self.recoverer.extended = Extended::of(workload);
-        let log = log_pages(&run.events);
+        let log = log_pages(&run.events, self.subject.log_causes());
         let mut along = Along::new(&run, base_of(workload), self.image_pages(), &log);
         let pages = Pages { written: written_pages(&run.events), all: run.geometry.pages };
         let mut ahead = Vec::new();
@@ -198,7 +198,7 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Result<(), CrashError> {
         let judge = Judge::new(&run.history, self.subject.promises(), self.options);
         self.recoverer.extended = Extended::of(workload);
-        let log = log_pages(&run.events);
+        let log = log_pages(&run.events, self.subject.log_causes());
         let mut along = Along::new(run, base_of(workload), self.image_pages(), &log);
         for looked in states {
             if self.is_done() {

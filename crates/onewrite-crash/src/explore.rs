@@ -75,7 +75,7 @@ impl<S: Subject> Explorer<'_, S> {
     pub(crate) fn enter_run(&mut self, workload: &Workload, run: &Run, states: Vec<Looked>) -> Result<(), CrashError> {
         let judge = Judge::new(&run.history, self.subject.promises(), self.options);
         self.recoverer.extended = Extended::of(workload);
-        let log = log_pages(&run.events);
+        let log = log_pages(&run.events, self.subject.log_causes());
         let base = base_of(workload);
         let walk = Walk { judge: &judge, log: &log, base, workload, inside: None, above: Vec::new(), run: Some(run) };
         self.catch_up(&walk, states)
@@ -86,7 +86,7 @@ impl<S: Subject> Explorer<'_, S> {
             self.open_door();
         }
         self.recoverer.extended = Extended::of(workload);
-        let log = log_pages(&run.events);
+        let log = log_pages(&run.events, self.subject.log_causes());
         let base = base_of(workload);
         let walk = Walk { judge, log: &log, base, workload, inside: None, above: Vec::new(), run: Some(run) };
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);

@@ -295,7 +295,7 @@ impl<S: Subject> Explorer<'_, S> {
             return breach(&format!("`{late}` succeeded after the file system had turned read-only"));
         }
         let judge = Judge::new(history, self.subject.promises(), self.options);
-        let log = crate::states::log_pages(&outcome.events);
+        let log = crate::states::log_pages(&outcome.events, self.subject.log_causes());
         // This content is not counted as a state, so its hash only has to be unique to this run.
         self.faults_tried += 1;
         let sum = Sum::of_base(base_of(workload) ^ self.faults_tried.rotate_left(40));

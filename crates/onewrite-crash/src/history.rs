@@ -53,6 +53,8 @@ pub(crate) struct Operation {
     /// Number of happenings before it got an error that leaves its steps in doubt.
     pub(crate) failed: Option<usize>,
     pub(crate) steps: Vec<Step>,
+    /// What it was asked to make durable. If it failed, it may have done so.
+    pub(crate) sought: Syncs,
     pub(crate) syncs: Syncs,
     /// The error that it got.
     pub(crate) error: Option<FsError>,
@@ -95,8 +97,8 @@ impl History {
         let operation = self.operations.len();
         let begin = self.happenings.len();
         self.happenings.push(Happening::Begin(operation));
-        let (steps, syncs) = (Vec::new(), Syncs::Nothing);
-        self.operations.push(Operation { action, begin, end: None, failed: None, steps, syncs, error: None });
+        let (steps, sought, syncs) = (Vec::new(), Syncs::Nothing, Syncs::Nothing);
+        self.operations.push(Operation { action, begin, end: None, failed: None, steps, sought, syncs, error: None });
         operation
     }
 

@@ -15,10 +15,13 @@
 //!    it or none (`shares`).
 //!
 //! A commit of drafts is one step, and its return a sync of it. What no commit took is no step: it must never be seen.
+//! A file system that rolls files forward over checkpoints has a judge of its own (`checkpoint`).
 //!
 //! The order of steps is the order in which the operations ended; `history` says why.
 
+mod checkpoint;
 mod combinations;
+mod rolling;
 mod shares;
 
 use std::cell::RefCell;
@@ -30,6 +33,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use combinations::combinations;
+use rolling::{BlockChange, Checkpoints};
 
 use crate::hash::{ZEROS, page_hash};
 use crate::history::{Happening, History, Operation, Syncs};
@@ -79,6 +83,7 @@ struct Version {
     page: Page,
     hash: u64,
     allocates: bool,
+    block: BlockChange,
 }
 
 impl Version {
@@ -143,6 +148,7 @@ pub(crate) struct Judge<'a> {
     /// Indexed by number of happenings.
     ended_count: Vec<usize>,
     versions: BTreeMap<(NodeId, u64), Vec<Version>>,
+    checkpoints: Checkpoints,
 }
 
 /// What is wrong with the candidates that match a recovered tree.
@@ -178,9 +184,11 @@ impl<'a> Judge<'a> {
             obligations: Vec::new(),
             ended_count: Vec::new(),
             versions: BTreeMap::new(),
+            checkpoints: Checkpoints::default(),
         };
         let joins = judge.walk();
         judge.oblige(&joins);
+        judge.checkpoints = Checkpoints::new(history, &judge.ended_count);
         judge
     }
 
@@ -267,12 +275,14 @@ impl<'a> Judge<'a> {
             let size = sized(tree, step);
             let change = Change { operation, order, begin: entry.begin, size, grows: false };
             let grown = tree.grown_by_share(step);
+            let before = matches!(self.promises.keeps, Keeps::Checkpoint(_)).then(|| tree.clone());
             let touched = tree.apply(step).unwrap_or_default();
             self.note_size(tree, step, change);
             self.note_shared_sizes(tree, (step, &grown), change);
             joins |= self.joins(step, sized(tree, step) != size, &touched);
             for Touched { node, index, page, hash, allocates } in touched {
-                let version = Version { order, begin: entry.begin, page, hash, allocates };
+                let block = BlockChange::between(before.as_ref(), tree, (node, index));
+                let version = Version { order, begin: entry.begin, page, hash, allocates, block };
                 self.versions.entry((node, index)).or_default().push(version);
             }
         }
@@ -333,7 +343,9 @@ impl<'a> Judge<'a> {
                     Syncs::Node(node) | Syncs::Content(node) => {
                         let now = Rc::make_mut(&mut current);
                         let is_asked = |step: &Step| entry.syncs == Syncs::Node(node) || !is_beside_content(step);
-                        if let Some(place) = self.last_change(&ended[..known], joins, (node, &is_asked)) {
+                        if self.rolls_forward(node) {
+                            now.prefix = now.prefix.max(self.renames_before(node, known));
+                        } else if let Some(place) = self.last_change(&ended[..known], joins, (node, &is_asked)) {
                             let change = self.operation(ended[place]);
                             let least =
                                 if change.steps.iter().any(lingers) { ended_before[change.begin] } else { place + 1 };
@@ -374,6 +386,9 @@ impl<'a> Judge<'a> {
             Some(Problem::Recovery(error)) => return Some(breach(Promise::Recovery, error.clone())),
             Some(Problem::Structure(finding)) => return Some(breach(Promise::Structure, finding.clone())),
             None => (),
+        }
+        if let Keeps::Checkpoint(_) = self.promises.keeps {
+            return self.judge_checkpoint(found, happened);
         }
         let first = match self.keeps_versions() {
             true => like(&self.by_full, found.full),

@@ -80,8 +80,8 @@ pub use options::ExploreOptions;
 pub use plan::{CrashPlan, MakeDevice, Stage};
 pub use report::{Report, StatesByKind, Violation};
 pub use subject::{
-    Alter, Altered, DraftChange, DraftChanged, Ext4Subject, Flag, Keeps, Mounting, Name, Promises, Purpose, Replayed,
-    Steps, Subject,
+    Alter, Altered, DraftChange, DraftChanged, Ext4Subject, F2fsSubject, Flag, Keeps, Mounting, Name, Promises,
+    Purpose, Replayed, Steps, Subject, SyncedNames,
 };
 pub use trace::trace;
 pub use workload::{Operations, WorkloadSpec};

@@ -73,7 +73,9 @@ impl Default for ExploreOptions {
 }
 
 /// The command-line options, in the order of a replay command.
-const FLAGS: [&str; 14] = [
+const FLAGS: [&str; 16] = [
+    "--fs",
+    "--fsync-mode",
     "--mode",
     "--size",
     "--journal-blocks",
@@ -96,6 +98,12 @@ impl ExploreOptions {
     pub fn on(self, geometry: &Geometry) -> ExploreOptions {
         let pages = self.size_bytes / PAGE_SIZE as u64;
         ExploreOptions { geometry: Geometry { pages, write_buffer: None, ..geometry.clone() }, ..self }
+    }
+
+    /// The same options for an image of `size_bytes`, on a disk of that size.
+    pub fn with_size(self, size_bytes: u64) -> ExploreOptions {
+        let geometry = self.geometry.clone();
+        ExploreOptions { size_bytes, ..self }.on(&geometry)
     }
 
     /// The mount options.

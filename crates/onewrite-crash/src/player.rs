@@ -157,7 +157,8 @@ impl<S: Subject> Player<S> {
     pub(crate) fn end(&self, operation: usize, outcome: FsResult<()>, plan: Plan) -> bool {
         let mut state = self.state.borrow_mut();
         let entry = &mut state.history.operations[operation];
-        entry.syncs = if outcome.is_ok() { plan.syncs.unwrap_or(Syncs::Nothing) } else { Syncs::Nothing };
+        entry.sought = plan.syncs.unwrap_or(Syncs::Nothing);
+        entry.syncs = if outcome.is_ok() { entry.sought } else { Syncs::Nothing };
         entry.error = outcome.as_ref().err().cloned();
         let may_be_half = matches!(
             outcome,

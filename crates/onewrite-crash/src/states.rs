@@ -107,12 +107,12 @@ pub(crate) struct Walker<'a> {
     pub(crate) has_wrapped: bool,
 }
 
-/// The pages of the log: all pages ever written as log.
-pub(crate) fn log_pages(events: &[RecordedEvent]) -> FxHashSet<Lpn> {
+/// The pages of the log: all pages ever written for one of `causes`.
+pub(crate) fn log_pages(events: &[RecordedEvent], causes: &[Cause]) -> FxHashSet<Lpn> {
     let mut log = FxHashSet::default();
     for event in events {
         if let RecordedEvent::Submitted(_, request) = event
-            && matches!(request.cause, Cause::Journal | Cause::LogTail | Cause::Padding)
+            && causes.contains(&request.cause)
             && let Operation::Write { start, pages, .. } = &request.operation
         {
             log.extend((start.0..start.0 + pages.len() as u64).map(Lpn));

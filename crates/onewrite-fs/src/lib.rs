@@ -39,3 +39,4 @@ pub use devices::Devices;
 pub use losses::Losses;
 pub use onewrite_cache::PolicyKind;
 pub use share::{ShareBy, SharePages, ShareRange, Sharing};
+pub use transfer::step_end;

@@ -116,7 +116,7 @@ pub fn crash(py: Python<'_>, workload: String, job_text: Option<String>, options
     options.end()?;
     stoppable(py, move |stop| {
         let exploration = experiment.exploration()?;
-        let workloads = experiment.workloads(&exploration.subject)?.take_while(|_| !stop.is_asked());
+        let workloads = experiment.workloads(&exploration)?.take_while(|_| !stop.is_asked());
         told(&exploration.explore(workloads, |_| ())?)
     })
 }

@@ -77,13 +77,13 @@ impl Options {
 
     /// Changes `experiment`.
     pub fn of_crash(&mut self, experiment: &mut CrashExperiment) -> PyResult<()> {
-        self.take("mode", &mut experiment.mode, text)?;
+        self.take("mode", &mut experiment.mode, some(text))?;
         self.take("device", &mut experiment.device, some(text))?;
         self.layer(&mut experiment.layer)?;
         self.take("runtime", &mut experiment.runtime, some(size::span))?;
         self.take("eviction_spot", &mut experiment.eviction_spot, some(text))?;
-        self.take("size", &mut experiment.size, size::bytes)?;
-        self.take("journal_blocks", &mut experiment.journal_blocks, parsed)?;
+        self.take("size", &mut experiment.size, some(size::bytes))?;
+        self.take("journal_blocks", &mut experiment.journal_blocks, some(parsed))?;
         self.take("cache_pages", &mut experiment.cache_pages, parsed)?;
         self.take("cache_policy", &mut experiment.cache_policy, policy)?;
         self.take("delayed_allocation", &mut experiment.delayed_allocation, flag)?;

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use onewrite_fs::ext4::PolicyKind;
+use onewrite_fs::f2fs::FsyncMode;
+use onewrite_lab::experiment::CrashFs;
 
 pub use image::{Cat, Cp, Ls, Mkdir, Mv, Rm, Stat, Tree};
 pub use layer::{AgeArg, Ftl, LayerArgs};
@@ -413,9 +415,16 @@ pub struct Crash {
     /// Runtime of every job of a job file.
     #[arg(long, value_name = "TIME", value_parser = size::span)]
     pub runtime: Option<Duration>,
+    /// The file system under test.
+    #[arg(long, value_enum, default_value_t = ExploredFs::Ext4)]
+    pub fs: ExploredFs,
     /// Journal mode; `names::mode_help` lists them.
-    #[arg(long, default_value = "ordered", help = names::mode_help())]
-    pub mode: String,
+    #[arg(long, help = names::mode_help() + " (ext4) [default: ordered]")]
+    pub mode: Option<String>,
+    /// What an fsync promises about names (f2fs): posix, those of new files; strict, those of renamed ones, too
+    /// [default: posix].
+    #[arg(long, value_name = "MODE")]
+    pub fsync_mode: Option<FsyncMode>,
     /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps. A tenth of the cuts falls inside
     /// the emulated device itself; in zp and zp-data all do. Without it, the disk has FUA and may lose any write that
     /// was not flushed.
@@ -428,12 +437,12 @@ pub struct Crash {
     /// file of `onewrite probe` [default: the device's own value].
     #[arg(long, value_name = "SIZE|FILE", requires = "device")]
     pub eviction_spot: Option<String>,
-    /// Size of the image.
-    #[arg(long, value_parser = size::bytes, default_value = "32MiB", value_name = "SIZE")]
-    pub size: u64,
-    /// Blocks of the log.
-    #[arg(long, default_value_t = 1024, value_name = "BLOCKS")]
-    pub journal_blocks: u32,
+    /// Size of the image [default: 32MiB; f2fs: 64MiB].
+    #[arg(long, value_parser = size::bytes, value_name = "SIZE")]
+    pub size: Option<u64>,
+    /// Blocks of the log (ext4) [default: 1024].
+    #[arg(long, value_name = "BLOCKS")]
+    pub journal_blocks: Option<u32>,
     /// Pages of the page cache.
     #[arg(long, default_value_t = 256, value_name = "PAGES")]
     pub cache_pages: usize,
@@ -445,10 +454,10 @@ pub struct Crash {
     /// and zp).
     #[arg(long)]
     pub nodelalloc: bool,
-    /// Age at which a transaction commits without an fsync.
+    /// Age at which a transaction commits without an fsync; of F2FS: at which a checkpoint has a change.
     #[arg(long, value_parser = size::span, default_value = "50ms", value_name = "TIME")]
     pub commit_interval: Duration,
-    /// Age at which a committed block is written home.
+    /// Age at which a committed block is written home (ext4).
     #[arg(long, value_parser = size::span, default_value = "200ms", value_name = "TIME")]
     pub checkpoint_age: Duration,
     /// Distinct states to judge.
@@ -457,7 +466,7 @@ pub struct Crash {
     /// Seed of all chance.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Also check every COUNT-th state with `e2fsck -fn`; 0 checks none.
+    /// Also check every COUNT-th state with `e2fsck -fn`, or `fsck.f2fs`; 0 checks none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
     /// Let pages tear: a surviving page may have some new and some old sectors.
@@ -478,6 +487,24 @@ pub struct Crash {
     /// Write the report as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
+}
+
+/// A file system to explore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExploredFs {
+    /// ext4 in a journal mode.
+    Ext4,
+    /// F2FS: its checkpoints, and the fsyncs that its recovery rolls forward.
+    F2fs,
+}
+
+impl From<ExploredFs> for CrashFs {
+    fn from(fs: ExploredFs) -> CrashFs {
+        match fs {
+            ExploredFs::Ext4 => CrashFs::Ext4,
+            ExploredFs::F2fs => CrashFs::F2fs,
+        }
+    }
 }
 
 /// Parses a value by its `FromStr`, whose error is text.

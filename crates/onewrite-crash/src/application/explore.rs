@@ -42,7 +42,7 @@ pub fn explore_application<S: Subject>(
     watch: &dyn Fn(u64, u64),
 ) -> Result<ApplicationReport, CrashError> {
     let subject = Rc::new(subject);
-    let log = log_pages(&application.events);
+    let log = log_pages(&application.events, subject.log_causes());
     let mut recoverer = Recoverer::new(&subject, options);
     recoverer.extended = Extended::Some;
     let possible =

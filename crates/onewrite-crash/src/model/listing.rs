@@ -46,6 +46,11 @@ impl FileAttributes {
 }
 
 impl FileContent {
+    /// Hash of size, content and attributes.
+    pub(crate) fn full_hash(&self) -> u64 {
+        mixed(self.attributes.hash(), self.hash())
+    }
+
     fn hash(&self) -> u64 {
         self.pages.iter().fold(self.size, |sum, (index, _, hash)| mixed(sum, mixed(*index, *hash)))
     }

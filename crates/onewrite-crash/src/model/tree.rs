@@ -170,6 +170,31 @@ impl Tree {
         }
     }
 
+    /// What a file holds; `None` for anything else.
+    pub(crate) fn content(&self, node: NodeId) -> Option<FileContent> {
+        match self.nodes.get(&node).map(|_| self.item(node).kind) {
+            Some(ItemKind::File(content)) => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Whether there is such a node, with a name or without.
+    pub(crate) fn contains(&self, node: NodeId) -> bool {
+        self.nodes.contains_key(&node)
+    }
+
+    /// The names of a node, each with its directory.
+    pub(crate) fn names_of(&self, node: NodeId) -> Vec<(NodeId, String)> {
+        let of_directory = |(directory, entry): (&NodeId, &Rc<Node>)| match &**entry {
+            Node::Directory(names) => {
+                let own = names.iter().filter(|(_, child)| **child == node);
+                own.map(|(name, _)| (*directory, name.clone())).collect()
+            }
+            _ => Vec::new(),
+        };
+        self.nodes.iter().flat_map(of_directory).collect()
+    }
+
     /// The node of `name` in `directory`.
     pub(crate) fn child(&self, directory: NodeId, name: &str) -> Option<NodeId> {
         match self.nodes.get(&directory).map(|node| &**node) {

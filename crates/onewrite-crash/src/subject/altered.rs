@@ -1,9 +1,9 @@
 //! Altered: a sound subject with a part replaced, to make a variant that is known to be wrong.
 //!
-//! Only the run is altered. The sound subject recovers, checks and judges the states, unless [`Alter::recovery_layer`]
-//! is replaced.
+//! Only the run is altered. The sound subject recovers, checks and judges the states, unless [`Alter::mount_recovery`]
+//! or [`Alter::recovery_layer`] is replaced.
 
-use onewrite_block::{Choices, Device, DevicePort, Image};
+use onewrite_block::{Cause, Choices, Device, DevicePort, Image};
 use onewrite_fs::{DraftId, FsResult, Ino, RenameManner, ShareRange};
 
 use super::{DraftChange, DraftChanged, Flag, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject};
@@ -14,6 +14,11 @@ use crate::error::CrashError;
 pub trait Alter<S: Subject>: 'static {
     /// Mounts for the run of a workload.
     async fn mount(&self, sound: &S, port: DevicePort, mounting: Mounting) -> FsResult<S::Fs> {
+        sound.mount(port, mounting).await
+    }
+
+    /// Mounts to recover a state.
+    async fn mount_recovery(&self, sound: &S, port: DevicePort, mounting: Mounting) -> FsResult<S::Fs> {
         sound.mount(port, mounting).await
     }
 
@@ -87,7 +92,7 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
     async fn mount(&self, port: DevicePort, mounting: Mounting) -> FsResult<S::Fs> {
         match mounting.purpose {
             Purpose::Run | Purpose::RunInsideDevice => self.change.mount(&self.sound, port, mounting).await,
-            Purpose::Recovery => self.sound.mount(port, mounting).await,
+            Purpose::Recovery => self.change.mount_recovery(&self.sound, port, mounting).await,
         }
     }
 
@@ -117,6 +122,10 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
 
     fn syncs_of_a_log(&self) -> u64 {
         self.sound.syncs_of_a_log()
+    }
+
+    fn log_causes(&self) -> &'static [Cause] {
+        self.sound.log_causes()
     }
 
     fn flags(&self) -> Vec<Flag> {

@@ -1,20 +1,24 @@
 //! Subject: the one trait through which the explorer sees a file system.
 //!
-//! Its one idea: one file that implements [`Subject`] has everything specific to a file system (`ext4.rs` here, the toy
-//! in the crate's tests). All other code knows only requests, steps and promises. A canary is a sound subject with a
+//! Its one idea: one file that implements [`Subject`] has everything specific to a file system (`ext4.rs`, `f2fs.rs`,
+//! the toy in the crate's tests). All other code knows only requests, steps and promises. A canary is a sound subject with a
 //! part replaced: see [`Altered`].
 
 mod altered;
 mod draft_change;
 mod e2fsck;
 mod ext4;
+mod f2fs;
+mod fsck_f2fs;
+mod saved;
 
-use onewrite_block::{Choices, Device, DevicePort, Image, Nanos};
+use onewrite_block::{Cause, Choices, Device, DevicePort, Image, Nanos};
 use onewrite_fs::{DraftId, FileSystem, FsError, FsResult, Ino, PolicyKind, RenameManner, ShareRange};
 
 pub use altered::{Alter, Altered};
 pub use draft_change::{DraftChange, DraftChanged};
 pub use ext4::Ext4Subject;
+pub use f2fs::F2fsSubject;
 
 use crate::error::CrashError;
 
@@ -27,6 +31,17 @@ pub enum Keeps {
     Data,
     /// The whole tree, contents included, is the one after a prefix of the steps.
     Version,
+    /// The tree is that of a checkpoint, and over it lies each file as an fsync behind the checkpoint had it.
+    Checkpoint(SyncedNames),
+}
+
+/// The names that survive with an fsync of their file, if no checkpoint does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncedNames {
+    /// Those of files that are new since the checkpoint.
+    New,
+    /// Those of renamed files, too.
+    All,
 }
 
 /// The promises by which a file system is judged.
@@ -107,8 +122,8 @@ pub trait Subject: 'static {
     async fn mount(&self, port: DevicePort, mounting: Mounting) -> FsResult<Self::Fs>;
 
     /// Recovers the blocks of an image without mounting it, and returns what it replayed. Returns `None` if there was
-    /// nothing to do, or if this file system recovers only in its mount. A later mount depends only on the blocks
-    /// outside the log.
+    /// nothing to do. A file system that recovers only in its mount returns what the mount will replay, or `None`. A
+    /// later mount depends only on the blocks outside the log ([`Subject::log_causes`]).
     ///
     /// # Errors
     /// If recovery fails.
@@ -137,6 +152,11 @@ pub trait Subject: 'static {
 
     /// Number of appends, each followed by an fsync, that fill the log once.
     fn syncs_of_a_log(&self) -> u64;
+
+    /// The causes of the requests that write its log: blocks that no mount reads any more after [`Subject::recover`].
+    fn log_causes(&self) -> &'static [Cause] {
+        &[Cause::Journal, Cause::LogTail, Cause::Padding]
+    }
 
     /// The options of `onewrite crash` that choose this subject.
     fn flags(&self) -> Vec<Flag>;

@@ -17,7 +17,7 @@ use std::str::FromStr;
 pub use random::Operations;
 use random::RandomShape;
 
-use crate::action::Workload;
+use crate::action::{Action, Workload};
 use crate::error::CrashError;
 use crate::subject::Subject;
 
@@ -52,6 +52,24 @@ impl WorkloadSpec {
             WorkloadSpec::Random(..) => None,
             WorkloadSpec::Script(_) => Some(1),
         }
+    }
+
+    /// Whether it is one workload with drafts of atomic files.
+    pub fn has_drafts(&self) -> bool {
+        let is_of_drafts = |action: &Action| {
+            matches!(action, Action::Draft(..) | Action::Commit(_) | Action::Abort(_) | Action::EndDraft(_))
+        };
+        self.has(is_of_drafts)
+    }
+
+    /// Whether it is one workload with shared pages.
+    pub fn has_shares(&self) -> bool {
+        self.has(|action| matches!(action, Action::Share { .. }))
+    }
+
+    fn has(&self, is_wanted: impl Fn(&Action) -> bool) -> bool {
+        let WorkloadSpec::Script(Workload { setup, warm_up, tasks }) = self else { return false };
+        setup.iter().chain(warm_up).chain(tasks.iter().flatten()).any(is_wanted)
     }
 
     /// The workloads in order. The seed determines the random ones; some of these fill the log.

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use onewrite_block::{Geometry, HostProfile, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Ext4Subject, Keeps, MakeDevice, Report, Stage, Subject, Workload, WorkloadSpec,
+    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Keeps, MakeDevice, Report, Stage, Subject, Workload,
+    WorkloadSpec,
 };
 use onewrite_device::Profile;
-use onewrite_fs::ext4::PolicyKind;
+use onewrite_fs::PolicyKind;
+use onewrite_fs::f2fs::FsyncMode;
 use onewrite_fs::journal::padding_warnings;
 
 use super::{FileChanges, LayerChoice, Machine, eviction_spot, job_file, mode, refused, streams};
@@ -16,6 +18,16 @@ use crate::error::LabError;
 use crate::session::{JobSpec, crash_workloads};
 use crate::workload::filebench::Personality;
 use crate::workload::postmark;
+
+/// The file system under test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CrashFs {
+    /// ext4 in a journal mode.
+    #[default]
+    Ext4,
+    /// F2FS in a mode of fsync.
+    F2fs,
+}
 
 /// The fields are the options of `onewrite crash`.
 #[derive(Clone, Debug)]
@@ -28,25 +40,29 @@ pub struct CrashExperiment {
     pub file: FileChanges,
     /// Runtime of every job of a job file.
     pub runtime: Option<Duration>,
-    /// Journal mode.
-    pub mode: String,
+    /// The file system.
+    pub fs: CrashFs,
+    /// Journal mode of ext4; by default ordered.
+    pub mode: Option<String>,
+    /// What an fsync of F2FS promises about names; by default posix.
+    pub fsync_mode: Option<FsyncMode>,
     /// Profile whose promises the disk keeps.
     pub device: Option<String>,
     /// Its translation layer.
     pub layer: LayerChoice,
     /// For modes that pad: bytes, or the file of a probe.
     pub eviction_spot: Option<String>,
-    /// Bytes of the image.
-    pub size: u64,
-    /// Blocks of the log.
-    pub journal_blocks: u32,
+    /// Bytes of the image; by default 32 MiB, of F2FS 64 MiB.
+    pub size: Option<u64>,
+    /// Blocks of ext4's log; by default 1024.
+    pub journal_blocks: Option<u32>,
     /// Pages of the page cache.
     pub cache_pages: usize,
     /// Its replacement policy.
     pub cache_policy: PolicyKind,
     /// Whether blocks are allocated when pages are written out, where the mode can.
     pub delayed_allocation: bool,
-    /// Age at which a transaction commits.
+    /// Age at which a transaction commits, or a change is in a checkpoint of F2FS.
     pub commit_interval: Duration,
     /// Age at which a committed block is written home.
     pub checkpoint_age: Duration,
@@ -69,7 +85,7 @@ pub struct CrashExperiment {
 /// An exploration that can begin.
 pub struct Exploration {
     /// The file system, in its mode.
-    pub subject: Ext4Subject,
+    subject: Explored,
     /// The disk and the bounds.
     pub options: ExploreOptions,
     /// What to know before its findings are believed.
@@ -77,6 +93,13 @@ pub struct Exploration {
     profile: Option<Profile>,
     faults: bool,
     jobs: Option<u16>,
+}
+
+/// The file system, in its mode.
+#[derive(Clone, Copy, Debug)]
+enum Explored {
+    Ext4(Ext4Subject),
+    F2fs(F2fsSubject),
 }
 
 impl CrashExperiment {
@@ -87,12 +110,14 @@ impl CrashExperiment {
             job_text: None,
             file: FileChanges::default(),
             runtime: None,
-            mode: "ordered".to_owned(),
+            fs: CrashFs::default(),
+            mode: None,
+            fsync_mode: None,
             device: None,
             layer: LayerChoice::default(),
             eviction_spot: None,
-            size: 32 * MIB,
-            journal_blocks: 1024,
+            size: None,
+            journal_blocks: None,
             cache_pages: 256,
             cache_policy: PolicyKind::Lru,
             delayed_allocation: true,
@@ -119,17 +144,41 @@ impl CrashExperiment {
         let profile = self.device.as_deref().map(Profile::named).transpose()?;
         let profile = profile.map(|profile| self.layer.over(profile)).transpose()?;
         let subject = self.subject()?;
-        let (options, warnings) = self.options(&subject, profile.as_ref())?;
+        let (options, warnings) = self.options(subject, profile.as_ref())?;
         Ok(Exploration { subject, options, warnings, profile, faults: self.faults, jobs: self.jobs })
     }
 
     /// The file system under test, in its mode.
-    fn subject(&self) -> Result<Ext4Subject, LabError> {
+    fn subject(&self) -> Result<Explored, LabError> {
+        match self.fs {
+            CrashFs::Ext4 => Ok(Explored::Ext4(self.ext4()?)),
+            CrashFs::F2fs => Ok(Explored::F2fs(self.f2fs()?)),
+        }
+    }
+
+    fn f2fs(&self) -> Result<F2fsSubject, LabError> {
+        let given = [
+            ("--mode", self.mode.is_some()),
+            ("--journal-blocks", self.journal_blocks.is_some()),
+            ("--nodelalloc", !self.delayed_allocation),
+            ("--eviction-spot", self.eviction_spot.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            return refused(format!("{option} is for ext4, and --fs is f2fs; leave it out"));
+        }
+        Ok(F2fsSubject::new(self.fsync_mode.unwrap_or_default()))
+    }
+
+    fn ext4(&self) -> Result<Ext4Subject, LabError> {
+        if self.fsync_mode.is_some() {
+            return refused("--fsync-mode is for F2FS; leave it out, or add --fs f2fs");
+        }
+        let plain = Ext4Subject::new(mode(self.mode.as_deref().unwrap_or("ordered"))?);
         let subject = Ext4Subject {
-            journal_blocks: self.journal_blocks,
+            journal_blocks: self.journal_blocks.unwrap_or(plain.journal_blocks),
             delayed_allocation: self.delayed_allocation,
             eviction_spot: self.eviction_spot.as_deref().map(eviction_spot).transpose()?,
-            ..Ext4Subject::new(mode(&self.mode)?)
+            ..plain
         };
         if subject.eviction_spot.is_some() && !subject.promises().pads {
             return refused(format!(
@@ -140,13 +189,14 @@ impl CrashExperiment {
         Ok(subject)
     }
 
-    fn options(
-        &self,
-        subject: &Ext4Subject,
-        profile: Option<&Profile>,
-    ) -> Result<(ExploreOptions, Vec<String>), LabError> {
+    fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
+        let least = match subject {
+            Explored::Ext4(_) => 32 * MIB,
+            Explored::F2fs(_) => F2fsSubject::SIZE_MIN,
+        };
+        let size_bytes = self.size.unwrap_or(least);
         let plain = ExploreOptions {
-            size_bytes: self.size,
+            size_bytes,
             cache_pages: self.cache_pages,
             cache_policy: self.cache_policy,
             commit_interval: Nanos(self.commit_interval.as_nanos() as u64),
@@ -157,11 +207,16 @@ impl CrashExperiment {
             ..ExploreOptions::default()
         };
         let geometry = match profile {
-            Some(profile) => profile.device(Some(self.size))?.geometry().clone(),
+            Some(profile) => profile.device(Some(size_bytes))?.geometry().clone(),
             None => plain.geometry.clone(),
         };
-        let padding = subject.mode.padding();
-        let warnings = padding.map_or_else(Vec::new, |it| padding_warnings(it, &geometry, subject.eviction_spot));
+        let warnings = match subject {
+            Explored::Ext4(ext4) => {
+                let padding = ext4.mode.padding();
+                padding.map_or_else(Vec::new, |it| padding_warnings(it, &geometry, ext4.eviction_spot))
+            }
+            Explored::F2fs(_) => Vec::new(),
+        };
         let atomic_write_pages = if self.torn_pages { 0 } else { geometry.atomic_write_pages };
         let share_atomic = geometry.share_atomic && !self.torn_shares;
         Ok((plain.on(&Geometry { atomic_write_pages, share_atomic, ..geometry }), warnings))
@@ -171,7 +226,7 @@ impl CrashExperiment {
     ///
     /// # Errors
     /// One that is not known or not understood.
-    pub fn workloads(&self, subject: &Ext4Subject) -> Result<Box<dyn Iterator<Item = Workload>>, LabError> {
+    pub fn workloads(&self, exploration: &Exploration) -> Result<Box<dyn Iterator<Item = Workload>>, LabError> {
         let name = self.workload.as_str();
         let is_own = self.job_text.is_none() && WorkloadSpec::is_named(name);
         let personality = Personality::from_name(name).filter(|_| self.job_text.is_none());
@@ -180,15 +235,13 @@ impl CrashExperiment {
         if let Some(option) = for_files.filter(|_| is_own || personality.is_some() || is_postmark) {
             return refused(format!("{option} is for job files, and {name} is none"));
         }
-        if name.starts_with("atomic:") && subject.promises().keeps != Keeps::Version {
-            return refused(format!(
-                "{name} commits drafts of atomic files, and {} writes content in place; take a mode that logs content, \
-                 such as --mode data",
-                subject.mode
-            ));
-        }
         if is_own {
-            return Ok(name.parse::<WorkloadSpec>()?.workloads(subject, self.seed));
+            let spec = name.parse::<WorkloadSpec>()?;
+            exploration.subject.expect_able(name, &spec)?;
+            return Ok(match &exploration.subject {
+                Explored::Ext4(ext4) => spec.workloads(ext4, self.seed),
+                Explored::F2fs(f2fs) => spec.workloads(f2fs, self.seed),
+            });
         }
         let job = match personality {
             Some(personality) => JobSpec::Personality(personality, personality.parameters()),
@@ -217,7 +270,37 @@ impl CrashExperiment {
     }
 }
 
+impl Explored {
+    /// # Errors
+    /// If a workload has operations that the file system lacks.
+    fn expect_able(&self, name: &str, spec: &WorkloadSpec) -> Result<(), LabError> {
+        let atomic = name.starts_with("atomic:");
+        match self {
+            Explored::Ext4(ext4) if atomic && ext4.promises().keeps != Keeps::Version => refused(format!(
+                "{name} commits drafts of atomic files, and {} writes content in place; take a mode that logs content, \
+                 such as --mode data",
+                ext4.mode
+            )),
+            Explored::F2fs(_) if atomic || spec.has_drafts() => refused(format!(
+                "{name} changes drafts of atomic files, which F2FS has not; take random:OPERATIONS, or --fs ext4"
+            )),
+            Explored::F2fs(_) if name.starts_with("shares:") || spec.has_shares() => refused(format!(
+                "{name} shares pages of files, which F2FS cannot; take random:OPERATIONS, or --fs ext4"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Exploration {
+    /// The file system, if it is ext4.
+    pub fn ext4(&self) -> Option<&Ext4Subject> {
+        match &self.subject {
+            Explored::Ext4(ext4) => Some(ext4),
+            Explored::F2fs(_) => None,
+        }
+    }
+
     /// Explores `workloads`; `progress` hears of it now and then.
     ///
     /// # Errors
@@ -227,7 +310,10 @@ impl Exploration {
         workloads: impl Iterator<Item = Workload>,
         progress: impl Fn(Stage),
     ) -> Result<Report, LabError> {
-        self.with_plan(|plan| onewrite_crash::crash(self.subject, workloads, plan, progress))
+        self.with_plan(|plan| match self.subject {
+            Explored::Ext4(ext4) => onewrite_crash::crash(ext4, workloads, plan, progress),
+            Explored::F2fs(f2fs) => onewrite_crash::crash(f2fs, workloads, plan, progress),
+        })
     }
 
     /// Judges one state of `script` again.
@@ -235,7 +321,10 @@ impl Exploration {
     /// # Errors
     /// If there is no such state.
     pub fn replay(&self, script: &Workload, state: &str) -> Result<Report, LabError> {
-        self.with_plan(|plan| onewrite_crash::replay(self.subject, script, state, plan))
+        self.with_plan(|plan| match self.subject {
+            Explored::Ext4(ext4) => onewrite_crash::replay(ext4, script, state, plan),
+            Explored::F2fs(f2fs) => onewrite_crash::replay(f2fs, script, state, plan),
+        })
     }
 
     fn with_plan(

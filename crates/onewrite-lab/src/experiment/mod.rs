@@ -25,7 +25,7 @@ use crate::workload::filebench::{Length, Parameters, Personality};
 use crate::workload::postmark;
 
 pub use cache::{CacheExperiment, TraceChoice};
-pub use crash::{CrashExperiment, Exploration};
+pub use crash::{CrashExperiment, CrashFs, Exploration};
 pub use layer::{Ftl, LayerChoice};
 pub use spot::eviction_spot;
 

@@ -5,6 +5,7 @@ mod application;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use onewrite_crash::{Report, Stage, Violation};
 use onewrite_lab::experiment::CrashExperiment;
 
@@ -24,9 +25,12 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     let exploration = experiment.exploration()?;
     warn(&exploration.warnings);
     if let (Some(run), Some(check)) = (&args.run, &args.check) {
-        return application::application(&exploration.subject, &exploration.options, &Wanted { run, check, args });
+        let Some(ext4) = exploration.ext4() else {
+            bail!("--run records a mount of ext4; leave --fs f2fs out");
+        };
+        return application::application(ext4, &exploration.options, &Wanted { run, check, args });
     }
-    let workloads = experiment.workloads(&exploration.subject)?;
+    let workloads = experiment.workloads(&exploration)?;
     let bar = Bar::new("crash", if args.faults { "runs" } else { "states" });
     let report = match &args.state {
         None => exploration.explore(workloads, |stage| show(&bar, stage, args))?,
@@ -62,7 +66,9 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
         job_text,
         file: changes(&args.fio),
         runtime: args.runtime,
+        fs: args.fs.into(),
         mode: args.mode.clone(),
+        fsync_mode: args.fsync_mode,
         device: args.device.clone(),
         layer: args.layer.choice(),
         eviction_spot: args.eviction_spot.clone(),
@@ -109,7 +115,7 @@ fn summarise(report: &Report, seconds: f64) {
         ("wrapped logs", kinds.log_wrapped),
         ("forced checkpoints", kinds.forced_checkpoint),
         ("revokes", kinds.revoke),
-        ("judged by e2fsck, too", report.e2fsck_runs),
+        ("judged by a foreign checker, too", report.e2fsck_runs),
         ("judged in all", report.judged),
     ];
     lines.iter().for_each(|(name, count)| note!("  {name:34} {count:>9}"));

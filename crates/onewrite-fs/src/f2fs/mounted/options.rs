@@ -1,5 +1,8 @@
 //! Options: how an F2FS image is mounted.
 
+use std::fmt;
+use std::str::FromStr;
+
 use onewrite_block::{Nanos, PAGE_SIZE};
 use onewrite_cache::{CacheShape, PageCache, PolicyKind};
 
@@ -13,6 +16,34 @@ pub enum FsyncMode {
     Posix,
     /// A name that changed since the last checkpoint survives with its file, too: the fsync is a checkpoint then.
     Strict,
+}
+
+impl FsyncMode {
+    /// Both modes.
+    pub const ALL: [FsyncMode; 2] = [FsyncMode::Posix, FsyncMode::Strict];
+
+    /// The name that Linux's mount option `fsync_mode` has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FsyncMode::Posix => "posix",
+            FsyncMode::Strict => "strict",
+        }
+    }
+}
+
+impl fmt::Display for FsyncMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for FsyncMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FsyncMode, String> {
+        let known = FsyncMode::ALL.into_iter().find(|mode| mode.name() == text);
+        known.ok_or_else(|| format!("`{text}` is no mode of fsync; there are posix and strict"))
+    }
 }
 
 /// How an image is mounted.

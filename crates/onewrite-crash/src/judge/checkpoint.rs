@@ -1,0 +1,328 @@
+//! Checkpoint: judges a file system that recovers a checkpoint and rolls single files forward over it, as F2FS does.
+//!
+//! # What must hold
+//! There is a checkpoint that explains the recovered tree: a candidate with everything that completed syncs of all, and
+//! of directories, cover, such that
+//! 1. *names*, kinds, links and link targets are the candidate's, but for files that are new since then and synced:
+//!    these have the one name that they had at their sync;
+//! 2. a *rolled* file is as a sync behind the checkpoint had it, as a whole: size, content, attributes. It is never
+//!    older than its last completed sync, and a file that is new since the checkpoint is there if it was synced;
+//! 3. any *other* file has the candidate's size and attributes. Each of its pages holds what it held at the file's last
+//!    sync, or was given since then and before the checkpoint. A page that got or lost its block before the
+//!    checkpoint and after that sync holds zeros, or what it was given then or later.
+//!
+//! Which syncs the file system turns into checkpoints is not known here. Such a sync is explained by a later candidate.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use onewrite_block::{PAGE_SIZE, Page};
+use rustc_hash::FxHashSet;
+
+use super::rolling::{BlockChange, Moment, NodeSync, REMEMBERED_MAX, Rolled, State};
+use super::{Breach, Candidate, Judge, Promise, Version, changes, is_mixed, is_seen};
+use crate::hash::ZEROS;
+use crate::model::{FileContent, ItemKind, Listing, NodeId, Tree};
+use crate::recovery::Found;
+use crate::subject::{Keeps, SyncedNames};
+
+/// Where a tree differs from what a candidate allows.
+#[derive(Default)]
+struct Misses {
+    names: Vec<String>,
+    /// Files that lack what a sync made durable.
+    synced: Vec<String>,
+    content: Vec<String>,
+}
+
+impl Misses {
+    fn count(&self) -> usize {
+        self.names.len() + self.synced.len() + self.content.len()
+    }
+
+    fn breach(self) -> Breach {
+        let (promise, what) = match (self.names.is_empty(), self.synced.is_empty()) {
+            (false, _) => (Promise::Steps, "the tree is that of no checkpoint with the files synced behind it"),
+            (true, false) => (Promise::Durability, "a synced file is not as its sync had it"),
+            (true, true) => (Promise::Content, "content that a file cannot have here"),
+        };
+        let difference = [self.names, self.synced, self.content].concat();
+        Breach { promise, what: what.into(), difference }
+    }
+}
+
+impl Judge<'_> {
+    /// Whether recovery rolls a sync of this node forward, so that no other change has to be there.
+    pub(super) fn rolls_forward(&self, node: NodeId) -> bool {
+        let is_file = || self.trees.last().is_some_and(|tree| tree.content(node).is_some());
+        matches!(self.promises.keeps, Keeps::Checkpoint(_)) && is_file()
+    }
+
+    /// How many of the first `known` operations a sync of a file must have in a checkpoint for its names' sake.
+    pub(super) fn renames_before(&self, node: NodeId, known: usize) -> usize {
+        if self.promises.keeps != Keeps::Checkpoint(SyncedNames::All) {
+            return 0;
+        }
+        let has_changed = |place: &usize| {
+            let before = &self.trees[place - 1];
+            before.contains(node) && before.names_of(node) != self.trees[*place].names_of(node)
+        };
+        (1..=known).rev().find(has_changed).unwrap_or(0)
+    }
+
+    /// Judges a tree; `None` if a checkpoint explains it.
+    pub(super) fn judge_checkpoint(&self, found: &Found, happened: usize) -> Option<Breach> {
+        let key = (found.full, happened);
+        if self.checkpoints.explained.borrow().contains(&key) {
+            return None;
+        }
+        let needed = self.obligations[happened].prefix;
+        let last = self.checkpoints.last.get();
+        let first = self.candidates.partition_point(|candidate| candidate.prefix < needed);
+        let begun = |index: &usize| self.is_begun(&self.candidates[*index], happened);
+        let known = Some(last).filter(|last| (first..self.candidates.len()).contains(last));
+        let all = known.into_iter().chain(first..self.candidates.len());
+        let misses = |index: usize| self.misses(index, found, happened);
+        let mut nearest: Option<Misses> = None;
+        for index in all.filter(begun) {
+            let misses = misses(index);
+            if misses.count() == 0 {
+                self.checkpoints.last.set(index);
+                remember(&mut self.checkpoints.explained.borrow_mut(), key);
+                return None;
+            }
+            let rank = |misses: &Misses| (misses.names.len(), misses.count());
+            if nearest.as_ref().is_none_or(|nearest| rank(&misses) < rank(nearest)) {
+                nearest = Some(misses);
+            }
+        }
+        let nearest = nearest.unwrap_or_default();
+        let short = (0..first).filter(begun).find(|index| misses(*index).names.is_empty());
+        match short.filter(|_| !nearest.names.is_empty()) {
+            Some(index) => {
+                let prefix = self.candidates[index].prefix;
+                let what = format!("the checkpoint has {prefix} operations, but {needed} were synced");
+                let difference = [nearest.names, nearest.synced, nearest.content].concat();
+                Some(Breach { promise: Promise::Durability, what, difference })
+            }
+            None => Some(nearest.breach()),
+        }
+    }
+
+    /// Where the tree differs from what this candidate allows.
+    fn misses(&self, index: usize, found: &Found, happened: usize) -> Misses {
+        let candidate = &self.candidates[index];
+        let (base, rolled) = (self.listing(index), self.rolled(candidate.prefix, happened));
+        let mut misses = Misses::default();
+        let new = self.new_files(&base, (candidate, &rolled), found, &mut misses);
+        self.compare_names(&base, &found.listing, &new, &mut misses);
+        if !misses.names.is_empty() {
+            return misses;
+        }
+        for (path, item) in found.listing.items().filter(|(path, _)| !new.contains(*path)) {
+            let ItemKind::File(content) = &item.kind else { continue };
+            let node = NodeId(base.owner(path).expect("the names are equal") as u32);
+            let ItemKind::File(expected) = &base.item(path).expect("the names are equal").kind else { continue };
+            let is_rolled = |rolled: &Rolled| {
+                rolled.node == node && rolled.states.iter().any(|state| state.hash == content.full_hash())
+            };
+            if rolled.iter().any(is_rolled) {
+                continue;
+            }
+            if let Some(wrong) = self.unlike(candidate, (node, expected), content, happened) {
+                let line = format!("! {path}: {wrong}");
+                let was = |tree: &Tree| tree.content(node).is_some_and(|was| was.full_hash() == content.full_hash());
+                if self.trees.iter().any(was) { misses.synced.push(line) } else { misses.content.push(line) }
+            }
+        }
+        misses
+    }
+
+    /// The paths of files that the checkpoint does not know and a sync brought back.
+    fn new_files(
+        &self,
+        base: &Listing,
+        (candidate, rolled): (&Candidate, &[Rolled]),
+        found: &Found,
+        misses: &mut Misses,
+    ) -> BTreeSet<String> {
+        let directory = |node: NodeId| match node {
+            Tree::ROOT => Some(String::new()),
+            _ => {
+                base.items().find(|(path, _)| base.owner(path) == Some(node.0.into())).map(|(path, _)| path.to_owned())
+            }
+        };
+        let in_base: BTreeSet<u64> = base.items().filter_map(|(path, _)| base.owner(path)).collect();
+        let mut new = BTreeSet::new();
+        for file in rolled.iter().filter(|file| !in_base.contains(&file.node.0.into())) {
+            let path = |state: &State| {
+                let (parent, name) = state.name.as_ref()?;
+                let path = format!("{}/{name}", directory(*parent)?);
+                let ItemKind::File(content) = &found.listing.item(&path)?.kind else { return None };
+                (base.item(&path).is_none() && content.full_hash() == state.hash).then_some(path)
+            };
+            match file.states.iter().find_map(path) {
+                Some(path) => drop(new.insert(path)),
+                None if file.is_synced && !self.is_known(candidate, file.node) => {
+                    let name = file.states.iter().find_map(|state| state.name.clone());
+                    let told = name.map_or_else(|| "a file".to_owned(), |(_, name)| format!("`{name}`"));
+                    misses.synced.push(format!("- {told}: new and synced, and not there as it was then"));
+                }
+                None => (),
+            }
+        }
+        new
+    }
+
+    /// Whether a candidate has a node, with a name or without.
+    fn is_known(&self, candidate: &Candidate, node: NodeId) -> bool {
+        let is_made = |(operation, count): &(usize, usize)| {
+            self.operation(*operation).steps[..*count].iter().any(|step| changes(step, node))
+        };
+        self.trees[candidate.prefix].contains(node) || candidate.partial.iter().any(is_made)
+    }
+
+    /// Compares names, kinds, links and link targets, but for the paths in `new`.
+    fn compare_names(&self, base: &Listing, found: &Listing, new: &BTreeSet<String>, misses: &mut Misses) {
+        let (mut nodes, mut inodes) = (BTreeMap::new(), BTreeMap::new());
+        for (path, item) in found.items() {
+            let inode = found.owner(path).expect("listed");
+            let Some(expected) = base.item(path) else {
+                match new.contains(path) && inodes.insert(inode, u64::MAX).is_none() {
+                    true => (),
+                    false => misses.names.push(format!("+ {path}")),
+                }
+                continue;
+            };
+            let node = base.owner(path).expect("listed");
+            let is_one = *nodes.entry(node).or_insert(inode) == inode && *inodes.entry(inode).or_insert(node) == node;
+            let is_alike = match (&item.kind, &expected.kind) {
+                (ItemKind::File(_), ItemKind::File(_)) => true,
+                (one, other) => one == other,
+            };
+            if !is_one || !is_alike {
+                misses.names.push(format!("! {path}: names something else than expected"));
+            }
+        }
+        let missing = base.items().filter(|(path, _)| found.item(path).is_none());
+        misses.names.extend(missing.map(|(path, _)| format!("- {path}")));
+    }
+
+    /// What is wrong with a file that no sync behind the checkpoint brought back; `None` if nothing is.
+    fn unlike(
+        &self,
+        candidate: &Candidate,
+        (node, expected): (NodeId, &FileContent),
+        found: &FileContent,
+        happened: usize,
+    ) -> Option<String> {
+        if found.attributes != expected.attributes {
+            return Some(format!("expected {:?}, found {:?}", expected.attributes, found.attributes));
+        }
+        if found.size != expected.size {
+            return Some(format!("expected {} bytes, found {}", expected.size, found.size));
+        }
+        let pages = 0..found.size.div_ceil(PAGE_SIZE as u64);
+        let wrong = pages.filter(|index| !self.is_page_possible(candidate, (node, *index), found, happened));
+        let wrong: Vec<String> = wrong.map(|index| index.to_string()).collect();
+        (!wrong.is_empty()).then(|| format!("page {} holds what it cannot hold here", wrong.join(", ")))
+    }
+
+    fn is_page_possible(
+        &self,
+        candidate: &Candidate,
+        (node, index): (NodeId, u64),
+        found: &FileContent,
+        happened: usize,
+    ) -> bool {
+        let place = found.pages.binary_search_by_key(&index, |(at, ..)| *at);
+        let (page, hash) = place.map_or((&Page::ZEROS, ZEROS), |place| (&found.pages[place].1, found.pages[place].2));
+        let visible = (found.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
+        let allowed = self.possible_pages(candidate, (node, index), happened);
+        allowed.iter().any(|version| is_seen(version.clone(), hash, visible))
+            || self.tears && is_mixed(page, &allowed.into_iter().map(|(page, _)| page).collect::<Vec<_>>(), visible)
+    }
+
+    /// What a page may hold that only the checkpoint has, each with its hash.
+    fn possible_pages(&self, candidate: &Candidate, (node, index): (NodeId, u64), happened: usize) -> Vec<(Page, u64)> {
+        let versions = self.versions.get(&(node, index)).map_or(&[][..], Vec::as_slice);
+        let (prefix, stop) = (candidate.prefix, self.end_of(candidate.prefix).min(happened));
+        let synced = self.obligations[happened].of(node);
+        let is_moved = |version: &&Version| version.block != BlockChange::Kept && version.order < prefix;
+        let moved = versions.iter().rfind(is_moved).filter(|version| version.order >= synced);
+        let (in_force, from) = match moved {
+            Some(moved) => ((Page::ZEROS, ZEROS), moved.order),
+            None => {
+                let before = versions.iter().rfind(|version| version.order < synced);
+                let initial = || self.history.initial.page(node, index).unwrap_or((Page::ZEROS, ZEROS));
+                (before.map_or_else(initial, Version::content), synced)
+            }
+        };
+        let is_later = |version: &&Version| version.order >= from && (version.order < prefix || version.begin < stop);
+        std::iter::once(in_force).chain(versions.iter().filter(is_later).map(Version::content)).collect()
+    }
+
+    /// The happening at which a tree of `prefix` ended operations becomes another.
+    fn end_of(&self, prefix: usize) -> usize {
+        self.ended_count.iter().rposition(|ended| *ended == prefix).expect("each number is reached")
+    }
+
+    /// The files that recovery may roll forward over a checkpoint with `prefix` ended operations.
+    fn rolled(&self, prefix: usize, happened: usize) -> Rc<Vec<Rolled>> {
+        let mut remembered = self.checkpoints.rolled.borrow_mut();
+        if remembered.len() >= REMEMBERED_MAX {
+            remembered.clear();
+        }
+        let compute = || {
+            let all = self.checkpoints.syncs.iter();
+            let rolled = all.filter_map(|(node, syncs)| self.rolled_file(*node, syncs, (prefix, happened)));
+            Rc::new(rolled.collect())
+        };
+        Rc::clone(remembered.entry((prefix, happened)).or_insert_with(compute))
+    }
+
+    fn rolled_file(&self, node: NodeId, syncs: &[NodeSync], (prefix, happened): Moment) -> Option<Rolled> {
+        let is_done = |sync: &&NodeSync| sync.end.is_some_and(|end| end < happened);
+        let last = syncs.iter().filter(is_done).map(|sync| sync.position).max();
+        let is_possible = |sync: &&NodeSync| {
+            sync.begin < happened && sync.position >= prefix && last.is_none_or(|last| sync.position >= last)
+        };
+        let mut states = Vec::new();
+        for sync in syncs.iter().filter(is_possible) {
+            let places = sync.known.max(prefix)..=sync.reached.min(self.ended_count[happened]);
+            for state in places.flat_map(|place| self.states_of(node, place, happened)) {
+                if !states.contains(&state) {
+                    states.push(state);
+                }
+            }
+        }
+        let is_synced = last.is_some_and(|last| last >= prefix);
+        (!states.is_empty()).then_some(Rolled { node, states, is_synced })
+    }
+
+    /// The states of a file after `place` ended operations; several if operations failed halfway.
+    fn states_of(&self, node: NodeId, place: usize, happened: usize) -> Vec<State> {
+        let of = |tree: &Tree| {
+            let names = tree.names_of(node);
+            let name = if let [name] = &names[..] { Some(name.clone()) } else { None };
+            tree.content(node).map(|content| State { hash: content.full_hash(), name })
+        };
+        let mut states: Vec<State> = of(&self.trees[place]).into_iter().collect();
+        let failed = self.history.operations.iter().filter(|operation| operation.end.is_none());
+        for operation in failed.filter(|operation| operation.begin < happened) {
+            let mut tree = self.trees[place].clone();
+            for step in operation.steps.iter().take_while(|step| changes(step, node)) {
+                tree.apply(step);
+                states.extend(of(&tree));
+            }
+        }
+        states
+    }
+}
+
+fn remember(explained: &mut FxHashSet<(u64, usize)>, key: (u64, usize)) {
+    if explained.len() >= REMEMBERED_MAX {
+        explained.clear();
+    }
+    explained.insert(key);
+}

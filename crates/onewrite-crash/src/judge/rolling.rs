@@ -1,0 +1,94 @@
+//! Rolling: the syncs of a run that recovery may roll forward over a checkpoint, and the files that these bring back.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::history::{History, Syncs};
+use crate::model::{NodeId, Tree};
+
+/// Most entries of each memory; then all are dropped.
+pub(super) const REMEMBERED_MAX: usize = 4096;
+
+/// What a step did to the block of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockChange {
+    Kept,
+    Gained,
+    Lost,
+}
+
+impl BlockChange {
+    /// The change of page `index` of `node` from one tree to the next.
+    pub(super) fn between(before: Option<&Tree>, now: &Tree, (node, index): (NodeId, u64)) -> BlockChange {
+        let has = |tree: &Tree| tree.page(node, index).is_some();
+        match (before.is_some_and(has), has(now)) {
+            (_, false) => BlockChange::Lost,
+            (false, true) => BlockChange::Gained,
+            (true, true) => BlockChange::Kept,
+        }
+    }
+}
+
+/// A sync of a file or directory by its descriptor.
+pub(super) struct NodeSync {
+    /// Its position among the ended operations; the largest if it failed.
+    pub(super) position: usize,
+    pub(super) begin: usize,
+    /// The happening at which it succeeded.
+    pub(super) end: Option<usize>,
+    /// Number of operations that ended before it began, and before it ended.
+    pub(super) known: usize,
+    pub(super) reached: usize,
+}
+
+/// A state in which recovery may bring a file back: its hash, and its name if it has exactly one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) hash: u64,
+    pub(super) name: Option<(NodeId, String)>,
+}
+
+/// A file that recovery may roll forward over a checkpoint.
+pub(super) struct Rolled {
+    pub(super) node: NodeId,
+    pub(super) states: Vec<State>,
+    /// Whether a completed sync must bring it back if the checkpoint does not know it.
+    pub(super) is_synced: bool,
+}
+
+/// The number of ended operations in a checkpoint, and the number of happenings before the cut.
+pub(super) type Moment = (usize, usize);
+
+/// The syncs of a run, and what was computed of them.
+#[derive(Default)]
+pub(super) struct Checkpoints {
+    pub(super) syncs: BTreeMap<NodeId, Vec<NodeSync>>,
+    pub(super) rolled: RefCell<FxHashMap<Moment, Rc<Vec<Rolled>>>>,
+    /// Recovered trees that were explained, by hash and number of happenings.
+    pub(super) explained: RefCell<FxHashSet<(u64, usize)>>,
+    /// The candidate that explained the last tree.
+    pub(super) last: Cell<usize>,
+}
+
+impl Checkpoints {
+    pub(super) fn new(history: &History, ended_count: &[usize]) -> Checkpoints {
+        let positions: BTreeMap<usize, usize> = history.ended().into_iter().zip(0..).collect();
+        let mut syncs: BTreeMap<NodeId, Vec<NodeSync>> = BTreeMap::new();
+        for (number, operation) in history.operations.iter().enumerate() {
+            let (Syncs::Node(node) | Syncs::Content(node)) = operation.sought else { continue };
+            let end = operation.end.filter(|_| operation.syncs != Syncs::Nothing);
+            let sync = NodeSync {
+                position: positions.get(&number).copied().unwrap_or(usize::MAX),
+                begin: operation.begin,
+                end,
+                known: ended_count[operation.begin],
+                reached: ended_count[operation.end.unwrap_or(ended_count.len() - 1)],
+            };
+            syncs.entry(node).or_default().push(sync);
+        }
+        Checkpoints { syncs, ..Checkpoints::default() }
+    }
+}

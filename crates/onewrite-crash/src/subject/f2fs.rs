@@ -1,0 +1,127 @@
+//! F2FS as a subject. No other file of this crate knows F2FS.
+//!
+//! Its log of nodes is a part of its content: every later mount depends on what an fsync wrote there. So the explorer
+//! must know no block of it as one of a log that recovery empties.
+
+use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, PAGE_SIZE};
+use onewrite_fs::f2fs::check::{CheckOptions, check};
+use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
+use onewrite_fs::f2fs::{F2fs, F2fsOptions, FsyncMode};
+use onewrite_fs::{FsResult, step_end};
+
+use super::{Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, SyncedNames, fsck_f2fs};
+use crate::disk::{Disk, Medium};
+use crate::error::CrashError;
+
+/// Most checker findings reported for one image.
+const FINDINGS_MAX: usize = 3;
+/// Creation time of every image, in seconds since 1970.
+const UNIX_TIME: u32 = 1_496_000_000;
+/// Blocks of a segment: as many fsyncs take the next segment of the log of nodes.
+const SEGMENT_BLOCKS: u64 = 512;
+
+/// F2FS in one of its modes of fsync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct F2fsSubject {
+    /// What an fsync promises about names.
+    pub fsync_mode: FsyncMode,
+}
+
+impl F2fsSubject {
+    /// Bytes of the smallest image.
+    pub const SIZE_MIN: u64 = onewrite_fs::f2fs::mkfs::SIZE_MIN;
+
+    /// A subject in this mode.
+    pub const fn new(fsync_mode: FsyncMode) -> F2fsSubject {
+        F2fsSubject { fsync_mode }
+    }
+
+    /// The file system's own options for a mount.
+    pub fn mount_options(&self, mounting: Mounting) -> F2fsOptions {
+        let cache_pages = match mounting.purpose {
+            Purpose::Recovery => F2fsOptions::CACHE_PAGES_MIN,
+            Purpose::Run | Purpose::RunInsideDevice => mounting.cache_pages,
+        };
+        F2fsOptions {
+            cache_pages,
+            cache_policy: mounting.cache_policy,
+            checkpoint_interval: mounting.commit_interval,
+            fsync_mode: self.fsync_mode,
+            ..F2fsOptions::default()
+        }
+    }
+}
+
+impl Subject for F2fsSubject {
+    type Fs = F2fs;
+
+    fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
+        let size_bytes = image.pages() * PAGE_SIZE as u64;
+        let options =
+            MkfsOptions { unix_time: UNIX_TIME, ..MkfsOptions::new(size_bytes, &mut choices.stream("mkfs", 0)) };
+        let blocks = plan(&options).map_err(|error| CrashError::Image(error.to_string()))?;
+        blocks.into_iter().for_each(|(block, page)| image.set(block.page(), page));
+        Ok(())
+    }
+
+    fn directories(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    async fn mount(&self, port: DevicePort, mounting: Mounting) -> FsResult<F2fs> {
+        F2fs::mount(port, self.mount_options(mounting)).await
+    }
+
+    /// Looks what a mount rolls forward. The mount itself does it.
+    async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>> {
+        let options =
+            F2fsOptions { cache_pages: F2fsOptions::CACHE_PAGES_MIN, read_only: true, ..F2fsOptions::default() };
+        let fs = F2fs::mount(port.clone(), options).await?;
+        Ok(fs.recovered().map(|recovered| Replayed { transactions: recovered.files, revoked_blocks: 0 }))
+    }
+
+    fn findings(&self, image: &Image) -> Vec<String> {
+        let medium = Medium::new(image.clone());
+        let executor = Executor::ideal();
+        let geometry = onewrite_block::Geometry::plain("checked", image.pages());
+        let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &geometry)));
+        let work = async move { check(&port, &CheckOptions { findings_max: FINDINGS_MAX }).await };
+        match executor.block_on(work) {
+            Ok(Ok(report)) => report.findings.iter().map(ToString::to_string).collect(),
+            Ok(Err(error)) => vec![error.to_string()],
+            Err(halt) => vec![halt.to_string()],
+        }
+    }
+
+    fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
+        fsck_f2fs::finding(image)
+    }
+
+    fn check(&self, fs: &F2fs) -> Result<(), String> {
+        fs.check()
+    }
+
+    fn promises(&self) -> Promises {
+        let names = match self.fsync_mode {
+            FsyncMode::Posix => SyncedNames::New,
+            FsyncMode::Strict => SyncedNames::All,
+        };
+        Promises { keeps: Keeps::Checkpoint(names), delays: false, pads: false }
+    }
+
+    fn steps(&self) -> Steps {
+        Steps { write_end: step_end }
+    }
+
+    fn syncs_of_a_log(&self) -> u64 {
+        SEGMENT_BLOCKS
+    }
+
+    fn log_causes(&self) -> &'static [Cause] {
+        &[]
+    }
+
+    fn flags(&self) -> Vec<Flag> {
+        vec![("--fs", Some("f2fs".into())), ("--fsync-mode", Some(self.fsync_mode.to_string()))]
+    }
+}

@@ -1,0 +1,110 @@
+//! F2FS under the explorer: its checkpoints, and the fsyncs that its recovery rolls forward.
+
+use onewrite_block::{MIB, Nanos, PAGE_SIZE, PowerCut};
+use onewrite_crash::{
+    Alter, Altered, CrashPlan, ExploreOptions, F2fsSubject, Promise, Report, Workload, WorkloadSpec, crash, replay,
+};
+use onewrite_device::Profile;
+use onewrite_fs::f2fs::{F2fs, FsyncMode};
+use onewrite_fs::{FsResult, Ino};
+
+const SIZE_BYTES: u64 = 64 * MIB;
+
+/// Up to `states_max` states of a small image with little memory and many checkpoints.
+fn options(states_max: u64, seed: u64) -> ExploreOptions {
+    let plain = ExploreOptions::default();
+    ExploreOptions { cache_pages: 256, commit_interval: Nanos::from_millis(50), states_max, seed, ..plain }
+        .with_size(SIZE_BYTES)
+}
+
+/// Explores `workload`, by its name, and asserts that nothing is broken.
+#[track_caller]
+fn assert_sound(mode: FsyncMode, workload: &str, plan: CrashPlan<'_>) -> Report {
+    let subject = F2fsSubject::new(mode);
+    let spec: WorkloadSpec = workload.parse().expect("workload");
+    let report = crash(subject, spec.workloads(&subject, plan.options.seed), plan, |_| ()).expect("the run");
+    assert!(report.is_sound(), "{mode} {workload}: {:#?}", report.violations);
+    report
+}
+
+/// The first fsync after a mount is a checkpoint; those behind it are rolled forward.
+const SYNCING: &str = "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; fsync /a; create /n; append /n 3000 4; \
+                       fsync /n; rename /a /b; fsync /b; sync; mkdir /d; fsync /d; create /d/c; write /d/c 0 20000 3; \
+                       fsync /d/c; truncate /d/c 5000; fdatasync /d/c; punch /d/c 0 4096; fsync /d/c; unlink /b; sync";
+
+#[test]
+fn synced_files_survive_over_a_checkpoint() {
+    for mode in FsyncMode::ALL {
+        let options = ExploreOptions { nested_every: 10, ..options(5_000, 1) };
+        let report = assert_sound(mode, &format!("script:{SYNCING}"), CrashPlan::new(&options));
+        let kinds = &report.states_by_kind;
+        assert!(kinds.log_not_empty > 50 && kinds.inside_recovery > 20, "{mode}: {report:?}");
+    }
+}
+
+#[test]
+fn random_operations_break_no_promise() {
+    for (seed, mode) in (5..).zip(FsyncMode::ALL) {
+        for workload in ["random:60", "random-all:60"] {
+            let report = assert_sound(mode, workload, CrashPlan::new(&options(1_200, seed)));
+            assert!(report.states_by_kind.log_not_empty > 100, "{mode} {workload}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn torn_pages_break_no_promise() {
+    let options = options(600, 3);
+    let tearing = ExploreOptions {
+        geometry: onewrite_block::Geometry { atomic_write_pages: 0, ..options.geometry.clone() },
+        ..options
+    };
+    let report = assert_sound(FsyncMode::Posix, &format!("script:{SYNCING}"), CrashPlan::new(&tearing));
+    assert!(report.states_by_kind.torn_page > 50, "{report:?}");
+}
+
+#[test]
+fn cuts_inside_a_device_break_no_promise() {
+    let device = |pages: u64| -> Box<dyn PowerCut> {
+        let profile = Profile::load("sata-850pro").expect("profile");
+        profile.device(Some(pages * PAGE_SIZE as u64)).expect("device")
+    };
+    let geometry = device(SIZE_BYTES / PAGE_SIZE as u64).geometry().clone();
+    let options = options(600, 7).on(&geometry);
+    let plan = CrashPlan { device: Some(&device), ..CrashPlan::new(&options) };
+    let report = assert_sound(FsyncMode::Strict, "random:60", plan);
+    assert!(report.states_by_kind.inside_device >= 50, "{report:?}");
+}
+
+#[test]
+fn requests_that_fail_break_no_promise() {
+    let workload =
+        "script:create /a; append /a 5000 1; fsync /a; sync; append /a 3000 2; fsync /a; mkdir /d; rename /a /d/b";
+    let options = options(2_000, 1);
+    let plan = CrashPlan { faults: true, ..CrashPlan::new(&options) };
+    let report = assert_sound(FsyncMode::Posix, workload, plan);
+    assert!(report.judged > 60, "{report:?}");
+}
+
+/// An fsync that does nothing.
+#[derive(Clone, Copy)]
+struct ReturnsEarly;
+
+impl Alter<F2fsSubject> for ReturnsEarly {
+    async fn fsync(&self, _: &F2fs, _: &F2fsSubject, _: Ino) -> FsResult<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_broken_promise_comes_with_the_command_that_replays_it() {
+    let options = options(1_000, 1);
+    let broken = Altered { sound: F2fsSubject::new(FsyncMode::Strict), change: ReturnsEarly };
+    let workload: Workload = SYNCING.parse().expect("workload");
+    let report = crash(broken, std::iter::once(workload.clone()), CrashPlan::new(&options), |_| ()).expect("the run");
+    let violation = &report.violations[0];
+    assert_eq!(violation.promise, Promise::Durability, "{violation:#?}");
+    assert!(violation.replay.contains(" --fs f2fs --fsync-mode strict --size 64MiB "), "{}", violation.replay);
+    let again = replay(broken, &workload, &violation.state, CrashPlan::new(&options)).expect("the state");
+    assert_eq!(again.violations[0].difference, violation.difference);
+}
