@@ -1,8 +1,8 @@
 //! Subject: the one trait through which the explorer sees a file system.
 //!
 //! Its one idea: one file that implements [`Subject`] has everything specific to a file system (`ext4.rs`, `f2fs.rs`,
-//! the toy in the crate's tests). All other code knows only requests, steps and promises. A canary is a sound subject with a
-//! part replaced: see [`Altered`].
+//! the toy in the crate's tests). All other code knows only requests, steps and promises. A canary is a sound subject
+//! with a part replaced: see [`Altered`].
 
 mod altered;
 mod draft_change;

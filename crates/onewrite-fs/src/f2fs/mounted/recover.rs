@@ -57,12 +57,13 @@ impl Volume {
     /// # Errors
     /// [`FsError::Damaged`] if the chain contradicts the checkpoint; [`FsError::NoSpace`]; device errors.
     pub(super) async fn recover(&self) -> FsResult<Option<Recovered>> {
-        let synced = synced_files(&self.read_chain().await?);
+        let chain = self.read_chain().await?;
+        let synced = synced_files(&chain);
         if synced.is_empty() {
             return Ok(None);
         }
         let _changes = self.changes.read().await;
-        self.bar_chain(&synced).await?;
+        self.bar_chain(&chain, &synced).await?;
         let mut recovered = Recovered::default();
         for (owner, file) in &synced {
             if self.recover_file(*owner, file).await? {
@@ -95,14 +96,15 @@ impl Volume {
         Ok(chain)
     }
 
-    /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes.
-    async fn bar_chain(&self, synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
+    /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes. A node that a
+    /// later one replaces is a link, too: without it, the next recovery would not find those behind it.
+    async fn bar_chain(&self, chain: &[Link], synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
+        chain.iter().for_each(|link| self.space.borrow_mut().bar_block(link.block));
         for (owner, file) in synced {
             self.numbers.borrow_mut().hold(*owner);
             for block in file.nodes.values() {
                 let page = self.read_block(*block).await?;
                 let mut space = self.space.borrow_mut();
-                space.bar_block(*block);
                 let addresses = (0..POINTERS).map(|index| node::pointer(&page.bytes()[..], index));
                 for address in addresses {
                     space.bar_block(BlockNo(address.into()));
