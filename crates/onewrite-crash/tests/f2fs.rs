@@ -28,9 +28,10 @@ fn assert_sound(mode: FsyncMode, workload: &str, plan: CrashPlan<'_>) -> Report 
 }
 
 /// The first fsync after a mount is a checkpoint; those behind it are rolled forward.
-const SYNCING: &str = "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; fsync /a; create /n; append /n 3000 4; \
-                       fsync /n; rename /a /b; fsync /b; sync; mkdir /d; fsync /d; create /d/c; write /d/c 0 20000 3; \
-                       fsync /d/c; truncate /d/c 5000; fdatasync /d/c; punch /d/c 0 4096; fsync /d/c; unlink /b; sync";
+const SYNCING: &str = "create /a; write /a 0 9000 1; fsync /a; append /a 5000 2; fsync /a; create /n; \
+                       append /n 3000 4; fsync /n; rename /a /b; fsync /b; sync; mkdir /d; fsync /d; create /d/c; \
+                       write /d/c 0 20000 3; fsync /d/c; truncate /d/c 5000; fdatasync /d/c; punch /d/c 0 4096; \
+                       fsync /d/c; unlink /b; sync";
 
 #[test]
 fn synced_files_survive_over_a_checkpoint() {
