@@ -1,6 +1,6 @@
 //! Twisted: a device that disobeys. A twist sees each request of the file system, and changes it, leaves it out, or
-//! adds writes of its own. What is left out is acknowledged, and read back as if it were there, so nobody notices before
-//! the power loss.
+//! adds writes of its own. What is left out is acknowledged, and read back as if it were there: nobody notices
+//! before the power loss.
 
 use std::collections::BTreeMap;
 

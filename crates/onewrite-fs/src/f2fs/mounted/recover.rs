@@ -96,8 +96,8 @@ impl Volume {
         Ok(chain)
     }
 
-    /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes. A node that a
-    /// later one replaces is a link, too: without it, the next recovery would not find those behind it.
+    /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes. A node that
+    /// a later one replaces is a link, too: without it, the next recovery would not find those behind it.
     async fn bar_chain(&self, chain: &[Link], synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
         chain.iter().for_each(|link| self.space.borrow_mut().bar_block(link.block));
         for (owner, file) in synced {
