@@ -24,7 +24,8 @@ pub enum AnyFs {
 }
 
 impl AnyFs {
-    /// Mounts the image on `port`. F2FS takes from `options` what it has: page cache, policy, read-only.
+    /// Mounts the image on `port`. F2FS takes from `options` what it has: page cache, policy,
+    /// read-only, and the commit interval as that of checkpoints, if it is not the default.
     ///
     /// # Errors
     /// As [`Ext4::mount`] or [`F2fs::mount`]; [`FsError::Unsupported`] for F2FS with a journal mode other than the
@@ -84,8 +85,13 @@ fn f2fs_options(options: &MountOptions) -> FsResult<F2fsOptions> {
             "the journal mode `{mode}` on F2FS, which has no journal; leave it out"
         )));
     }
-    let MountOptions { cache_pages, cache_policy, read_only, .. } = *options;
-    Ok(F2fsOptions { cache_pages, cache_policy, read_only, ..F2fsOptions::default() })
+    let MountOptions { cache_pages, cache_policy, read_only, commit_interval, .. } = *options;
+    let default = F2fsOptions::default();
+    let checkpoint_interval = match commit_interval == MountOptions::new(options.mode).commit_interval {
+        true => default.checkpoint_interval,
+        false => commit_interval,
+    };
+    Ok(F2fsOptions { cache_pages, cache_policy, read_only, checkpoint_interval, ..default })
 }
 
 /// Calls the file system that it is.

@@ -3,9 +3,13 @@
 
 mod support;
 
+use std::rc::Rc;
+
 use onewrite_block::{Device, RamDisk};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
-use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{
+    AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+};
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
 use support::volume::image;
 
@@ -99,4 +103,110 @@ fn what_was_synced_is_rolled_forward() {
     );
     assert_eq!(recovered.expect("a chain").files, 2);
     assert_clean(&image(disk));
+}
+
+/// Cuts the power after `before`, mounts again, runs `behind`, unmounts and checks.
+fn cut<F: Future<Output = FsResult<()>> + 'static, G: Future<Output = FsResult<()>> + 'static>(
+    before: impl FnOnce(Rc<F2fs>) -> F + 'static,
+    behind: impl FnOnce(Rc<F2fs>) -> G + 'static,
+) {
+    let ((), disk) =
+        with_mount(Box::new(new_disk(64 * MIB)), F2fsOptions::default(), Left::AsItIs, move |fs, _| before(fs));
+    let shown = image(disk);
+    let disk = Box::new(RamDisk::with_image(shown.clone(), onewrite_block::Geometry::plain("ram", shown.pages())));
+    let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| behind(fs));
+    assert_clean(&image(disk));
+}
+
+#[test]
+fn a_new_file_under_an_old_name_does_not_push_out_what_had_it() {
+    cut(
+        async |fs| {
+            put(&fs, fs.root(), "log", b"old entries").await?;
+            put(&fs, fs.root(), "gone", b"removed").await?;
+            fs.sync().await?;
+            fs.rename((fs.root(), b"log"), (fs.root(), b"log.1"), RenameManner::Replace).await?;
+            let log = put(&fs, fs.root(), "log", b"new entries").await?;
+            fs.fsync(log).await
+        },
+        async |fs| {
+            assert_eq!(get(&fs, fs.root(), "log").await?, b"new entries");
+            let old = get(&fs, fs.root(), "log.1").await;
+            assert_eq!(old.expect("the old log is there under its new name"), b"old entries");
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn what_a_truncation_freed_does_not_come_back_with_a_later_fsync() {
+    const SIZE: u64 = 3000 * 4096;
+    cut(
+        async |fs| {
+            let file = put(&fs, fs.root(), "file", &vec![7; SIZE as usize]).await?;
+            fs.sync().await?;
+            for size in [0, SIZE] {
+                fs.set_attributes(file, AttributeChanges { size: Some(size), ..Default::default() }).await?;
+            }
+            fs.write(file, Position::At(0), Content::Bytes(b"first"), Manner::default()).await?;
+            fs.fsync(file).await
+        },
+        async |fs| {
+            let found = get(&fs, fs.root(), "file").await?;
+            assert!(found.len() as u64 == SIZE && found.starts_with(b"first"));
+            assert!(found[5..].iter().all(|byte| *byte == 0), "old content came back");
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn an_open_file_without_a_name_is_gone_after_the_next_mount() {
+    cut(
+        async |fs| {
+            let file = put(&fs, fs.root(), "file", &vec![7; 300_000]).await?;
+            fs.open(file).await?;
+            fs.sync().await?;
+            fs.unlink(fs.root(), b"file").await?;
+            fs.sync().await
+        },
+        async |fs| {
+            let space = fs.space().await?;
+            assert_eq!(space.blocks - space.blocks_free, 2, "the root and its names");
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn a_damaged_chain_keeps_out_writers_and_not_readers() {
+    let ((), disk) =
+        with_mount(Box::new(new_disk(64 * MIB)), F2fsOptions::default(), Left::AsItIs, async |fs: Rc<F2fs>, _| {
+            put(&fs, fs.root(), "old", b"before").await?;
+            fs.sync().await?;
+            let new = put(&fs, fs.root(), "new", b"behind").await?;
+            fs.fsync(new).await
+        });
+    let mut shown = image(disk);
+    let is_new = |page: &onewrite_block::Page| page.bytes()[92..95] == *b"new" && page.bytes()[4080] & 2 != 0;
+    let (chain, mut page) =
+        shown.written().find(|(_, page)| is_new(page)).map(|(at, page)| (at, page.clone())).unwrap();
+    page.bytes_mut()[80] ^= 1;
+    shown.set(chain, page);
+    let geometry = onewrite_block::Geometry::plain("ram", shown.pages());
+    let mount = |options: F2fsOptions| {
+        let executor = onewrite_block::Executor::ideal();
+        let port = executor.runtime().attach(Box::new(RamDisk::with_image(shown.clone(), geometry.clone())));
+        executor
+            .block_on(async move {
+                let fs = F2fs::mount(port, options).await?;
+                assert!(fs.lookup(fs.root(), b"new").await.is_err());
+                FsResult::Ok((get(&fs, fs.root(), "old").await?, fs.warnings().join("; ")))
+            })
+            .expect("nothing halts")
+    };
+    let refused = mount(F2fsOptions::default()).expect_err("a damaged node").to_string();
+    assert!(refused.contains("checksum") && refused.contains("-o ro"), "{refused}");
+    let (old, warned) = mount(F2fsOptions { read_only: true, ..F2fsOptions::default() }).expect("the checkpoint alone");
+    assert!(old == b"before" && warned.contains("not shown"), "{warned}");
 }

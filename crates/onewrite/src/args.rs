@@ -120,7 +120,7 @@ pub struct Mkfs {
     /// What to make.
     #[arg(long, value_enum, default_value_t = NewFs::Ext4)]
     pub fs: NewFs,
-    /// Copy this directory's content into the new file system (ext4).
+    /// Copy this directory's content into the new file system.
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
     /// Size of the journal (ext4) [default: the size that mke2fs chooses].

@@ -2,7 +2,7 @@
 
 use super::Checker;
 use crate::f2fs::format::sit::LogKind;
-use crate::f2fs::format::{Features, Place, SegmentNo};
+use crate::f2fs::format::{Place, SegmentNo};
 
 impl Checker {
     /// Each inode has as many names as it says.
@@ -81,8 +81,7 @@ impl Checker {
             wrong.push(format!("user_block_count is {user}, of {} blocks, with {valid} in use", layout.main.count));
         }
         let is_spare = |segments: u32| segments > 0 && segments < layout.main_segments;
-        let needs_none = layout.features.contains(Features::READ_ONLY);
-        if !needs_none && (!is_spare(reserved) || !is_spare(spare)) {
+        if !is_spare(reserved) || !is_spare(spare) {
             wrong.push(format!("rsvd_segment_count is {reserved}, overprov_segment_count {spare}: some, but not all"));
         }
         let start = raw.cp_pack_start_sum.get();

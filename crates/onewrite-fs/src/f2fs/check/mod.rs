@@ -142,6 +142,10 @@ impl Checker {
         if self.tables.checkpoint.has(flags::FSCK | flags::ERROR) {
             self.report.add(Place::Current, "it is marked as in need of fsck");
         }
+        if !self.tables.checkpoint.has(flags::UMOUNT) {
+            let problem = "the image was not unmounted; what fsync made durable behind it comes with the next mount";
+            self.report.note(Place::Current, problem);
+        }
         Ok(())
     }
 }

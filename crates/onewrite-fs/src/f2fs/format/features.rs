@@ -53,8 +53,7 @@ impl Features {
             | Features::QUOTA.0
             | Features::INODE_CRTIME.0
             | Features::LOST_FOUND.0
-            | Features::SB_CHECKSUM.0
-            | Features::READ_ONLY.0,
+            | Features::SB_CHECKSUM.0,
     );
 
     const NAMES: [(Features, &'static str); 15] = [

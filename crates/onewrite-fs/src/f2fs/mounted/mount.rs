@@ -48,16 +48,20 @@ impl F2fs {
     /// Damage; an unsupported feature, option or device, by name; device errors.
     pub async fn mount(devices: impl Into<Devices>, options: F2fsOptions) -> FsResult<F2fs> {
         let port = devices.into().image_only("F2FS")?;
-        let cache = options.page_cache()?;
-        let mut tables = Tables::open(&port, TABLE_PAGES).await?;
-        check_supported(&tables.layout, &options)?;
-        let warnings = std::mem::take(&mut tables.warnings);
-        let entries = read_sit(&tables).await?;
-        let logs = read_logs(&tables, &entries).await?;
-        let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs);
-        let pages = Pages::new(port.clone(), cache, PagesOptions::default());
-        let volume = Rc::new(volume_of(port, options, tables, pages, space));
-        let recovered = volume.recover().await?;
+        let (mut volume, mut warnings) = open(port.clone(), options).await?;
+        let recovered = match volume.recover().await {
+            Err(error) if options.read_only => {
+                // What was rolled forward so far is in memory only.
+                (volume, _) = open(port, options).await?;
+                warnings.push(format!("{error}; what fsync made durable behind the last checkpoint is not shown"));
+                None
+            }
+            Err(FsError::Damaged { place, problem }) => {
+                let problem = format!("{problem} (`mount -o ro` and `cp` out of it show the last checkpoint)");
+                return Err(FsError::Damaged { place, problem });
+            }
+            recovered => recovered?,
+        };
         let orphans = volume.read_orphans().await?;
         if !options.read_only {
             volume.delete_orphans(orphans).await?;
@@ -122,6 +126,20 @@ impl Volume {
     }
 }
 
+/// Opens an image as its last checkpoint has it. Gives the warnings, too.
+async fn open(port: DevicePort, options: F2fsOptions) -> FsResult<(Rc<Volume>, Vec<String>)> {
+    let cache = options.page_cache()?;
+    let mut tables = Tables::open(&port, TABLE_PAGES).await?;
+    check_supported(&tables.layout, &options)?;
+    let warnings = std::mem::take(&mut tables.warnings);
+    let entries = read_sit(&tables).await?;
+    let logs = read_logs(&tables, &entries).await?;
+    let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs);
+    let pages = Pages::new(port.clone(), cache, PagesOptions::default());
+    let warnings = warnings.iter().map(ToString::to_string).collect();
+    Ok((Rc::new(volume_of(port, options, tables, pages, space)), warnings))
+}
+
 fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Pages, space: Space) -> Volume {
     let runtime = port.runtime().clone();
     let Tables { layout, checkpoint, nat_journal, sit_journal, .. } = tables;
@@ -167,7 +185,7 @@ fn check_supported(layout: &Layout, options: &F2fsOptions) -> FsResult<()> {
     if options.read_only {
         return Ok(());
     }
-    let refused = [(Features::READ_ONLY, "ro"), (Features::QUOTA, "quota"), (Features::PROJECT_QUOTA, "project_quota")];
+    let refused = [(Features::QUOTA, "quota"), (Features::PROJECT_QUOTA, "project_quota")];
     if let Some((_, name)) = refused.iter().find(|(feature, _)| layout.features.contains(*feature)) {
         return Err(FsError::Unsupported(format!(
             "writing F2FS with the feature {name}; mount it read-only (`-o ro`)"
