@@ -210,3 +210,38 @@ fn a_damaged_chain_keeps_out_writers_and_not_readers() {
     let (old, warned) = mount(F2fsOptions { read_only: true, ..F2fsOptions::default() }).expect("the checkpoint alone");
     assert!(old == b"before" && warned.contains("not shown"), "{warned}");
 }
+
+#[test]
+fn a_chain_that_ended_early_does_not_go_on_behind_later_nodes() {
+    let name = |page: &onewrite_block::Page| page.bytes()[92..93].to_vec();
+    let is_synced = |page: &onewrite_block::Page| page.bytes()[4080] & 2 != 0;
+    let ((), disk) =
+        with_mount(Box::new(new_disk(64 * MIB)), F2fsOptions::default(), Left::AsItIs, async |fs: Rc<F2fs>, _| {
+            fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+            fs.sync().await?;
+            for name in ["a", "b"] {
+                let file = put(&fs, fs.root(), name, b"content").await?;
+                fs.fsync(file).await?;
+            }
+            Ok(())
+        });
+    // The node of the first fsync never reached the device.
+    let mut shown = image(disk);
+    let lost = shown.written().find(|(_, page)| is_synced(page) && name(page) == b"a").map(|(at, _)| at).unwrap();
+    shown.set(lost, onewrite_block::Page::ZEROS);
+    let ram = |shown: onewrite_block::Image| {
+        let geometry = onewrite_block::Geometry::plain("ram", shown.pages());
+        Box::new(RamDisk::with_image(shown, geometry))
+    };
+    let ((), disk) = with_mount(ram(shown), F2fsOptions::default(), Left::AsItIs, async |fs: Rc<F2fs>, _| {
+        assert!(fs.lookup(fs.root(), b"b").await.is_err(), "the chain ends before it");
+        let file = put(&fs, fs.root(), "c", b"content").await?;
+        fs.fsync(file).await
+    });
+    let ((), disk) = with_mount(ram(image(disk)), F2fsOptions::default(), Left::Unmounted, async |fs: Rc<F2fs>, _| {
+        assert_eq!(get(&fs, fs.root(), "c").await?, b"content");
+        assert!(fs.lookup(fs.root(), b"b").await.is_err(), "a node of an earlier life came back");
+        Ok(())
+    });
+    assert_clean(&image(disk));
+}

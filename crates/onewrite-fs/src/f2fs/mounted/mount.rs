@@ -17,6 +17,7 @@ use super::volume::Volume;
 use crate::api::{FsCounters, FsError, FsResult};
 use crate::block::BlockNo;
 use crate::devices::Devices;
+use crate::f2fs::format::checkpoint::flags;
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::node;
 use crate::f2fs::format::sit::{self, LogKind, SitEntry, test_bit};
@@ -65,8 +66,10 @@ impl F2fs {
         let orphans = volume.read_orphans().await?;
         if !options.read_only {
             volume.delete_orphans(orphans).await?;
-            if recovered.is_some() {
-                volume.checkpoint().await?;
+            // A chain that ended early may go on behind nodes that are written next, unless the version is a new one.
+            let was_unmounted = volume.checkpoint.borrow().has(flags::UMOUNT);
+            if !was_unmounted {
+                volume.checkpoint_for(Reason::Mount).await?;
             }
             volume.start_tasks();
         }

@@ -22,6 +22,8 @@ use crate::f2fs::format::{Checkpoint, Nid, SegmentNo, orphan};
 pub(super) enum Reason {
     /// To make changes durable.
     Running,
+    /// Behind a crash: nodes that are written from now on have another version than those that were lost.
+    Mount,
     /// For an unmount: nothing follows it.
     Unmount,
 }
