@@ -115,7 +115,9 @@ impl FromStr for WorkloadSpec {
             },
             "script" => {
                 let workload: Workload = rest.parse()?;
-                match workload.tasks.iter().all(Vec::is_empty) {
+                // A minimised script may leave a setup alone: its mount and unmount are cut, too.
+                let is_empty = workload.setup.is_empty() && workload.warm_up.is_empty();
+                match is_empty && workload.tasks.iter().all(Vec::is_empty) {
                     true => Err(refuse("actions are needed, such as `script:create /a; sync`")),
                     false => Ok(WorkloadSpec::Script(workload)),
                 }

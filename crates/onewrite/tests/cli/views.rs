@@ -112,7 +112,7 @@ fn an_f2fs_image_is_changed_in_place_and_stays_clean() {
     }
     scratch.write("large", vec![1; 64 << 20]);
     let refused = scratch.onewrite("cp large a.img:/");
-    assert!(refused.code() == 2 && refused.err().contains("the image is full"), "{}", refused.err());
+    assert!(refused.code() == 3 && refused.err().contains("the image is full"), "{}", refused.err());
     assert!(scratch.onewrite("fsck a.img").ok().contains("clean"));
 }
 

@@ -86,7 +86,7 @@ fn what_f2fs_has_not_is_refused() {
     let refused = refusal(&place.mount("image", "data=data"), 2);
     assert!(refused.contains("no journal") && refused.contains("leave it out"), "{refused}");
     let Some(place) = place.mounted("") else { return };
-    let busy = refusal(&place.onewrite(&["cp", "image:/", "out"]), 2);
+    let busy = refusal(&place.onewrite(&["cp", "image:/", "out"]), 3);
     assert!(busy.contains("image"), "{busy}");
     let missing = Command::new("umount").arg(place.at("none")).output().unwrap();
     assert!(!missing.status.success());
