@@ -53,3 +53,23 @@ fn an_empty_file_is_refused() {
     assert!(FileDisk::create(&path, 100).is_err() && path.exists(), "what was there stays");
     std::fs::remove_file(&path).unwrap();
 }
+
+/// As after a kill of a process whose last requests the kernel still carries out. `flock` ends once it has the lock,
+/// and the shell keeps the open file.
+#[test]
+fn a_lock_that_an_ended_process_left_behind_is_waited_for() {
+    let path = scratch("left-behind");
+    std::fs::write(&path, vec![7; 5 * PAGE_SIZE]).unwrap();
+    let script = "exec 9<\"$0\"; flock -n 9 && echo locked && exec 1>&- && sleep 0.3";
+    let mut shell = std::process::Command::new("sh")
+        .args(["-c", script, path.to_str().unwrap()])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(shell.stdout.as_mut().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "locked\n");
+    assert_eq!(FileDisk::open(&path).unwrap().geometry().pages, 5);
+    assert!(shell.wait().unwrap().success());
+    std::fs::remove_file(&path).unwrap();
+}

@@ -134,9 +134,16 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for name in
-            ["ace:1", "ace:3", "random:200", "random-all:80", "atomic:80", "shares:80", "script:create /a; sync"]
-        {
+        for name in [
+            "ace:1",
+            "ace:3",
+            "random:200",
+            "random-all:80",
+            "atomic:80",
+            "shares:80",
+            "script:create /a; sync",
+            "script:create /a >> sync",
+        ] {
             assert_eq!(name.parse::<WorkloadSpec>().unwrap().to_string(), name);
         }
         for name in [
@@ -148,7 +155,7 @@ mod tests {
             "script:frob",
             "script:",
             "script: ;",
-            "script:sync >>",
+            "script: >>",
         ] {
             assert!(name.parse::<WorkloadSpec>().is_err(), "{name}");
         }

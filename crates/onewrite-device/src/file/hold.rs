@@ -7,8 +7,9 @@
 //! | file behind a loop device | both: the file's, and the device's | both |
 //!
 //! The kernel claims a block device, or its partition's disk, for a mounted file system, swap, device mapper and md.
-//! Nothing waits: an image or disk in use is refused at once, with the name of its user. The exception is udev, which
-//! looks at a device only for a moment: then it tries again.
+//! An image or disk in use is refused at once, with the name of its user. Two users are waited for, at most three
+//! seconds: udev, which looks at a device only for a moment, and a process that has ended, whose last requests the
+//! kernel still carries out (a killed one that used io_uring).
 //!
 //! A file system without `flock` lets everybody in: there this module sees only loop devices and swap.
 
@@ -22,7 +23,7 @@ use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::open::refuse;
-use super::users::{self, Loop, Use};
+use super::users::{self, Locker, Loop, Use};
 use crate::error::Error;
 
 /// Why a file or disk is opened.
@@ -40,8 +41,8 @@ pub struct Hold {
     _files: Vec<File>,
 }
 
-/// Number of tries for a lock that udev holds, or whose holder has gone meanwhile.
-const TRIES: u32 = 20;
+/// Number of tries for a lock that udev or an ended process holds, or whose holder has gone meanwhile.
+const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Hold {
@@ -166,11 +167,12 @@ fn lock(path: &Path, file: &File, access: Access) -> Result<(), Error> {
         let metadata = file.metadata().map_err(|error| unread(path, &error))?;
         let holders = users::lockers(metadata.dev(), metadata.ino());
         tries += 1;
-        if tries < TRIES && holders.iter().all(|holder| holder.contains("udev")) {
+        if tries < TRIES && holders.iter().all(Locker::goes_soon) {
             pause();
             continue;
         }
-        let by = if holders.is_empty() { "another program".to_owned() } else { holders.join(", ") };
+        let named: Vec<String> = holders.iter().map(Locker::to_string).collect();
+        let by = if named.is_empty() { "another program".to_owned() } else { named.join(", ") };
         return Err(busy(path, Use { by: format!("in use by {by}"), cure: "wait or stop it".into() }));
     }
 }

@@ -3,6 +3,7 @@
 //! This module only names users; `flock` and `O_EXCL` (`hold`) keep two users apart. A use that is invisible here, in
 //! another namespace or never listed, counts as none.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -149,17 +150,46 @@ pub fn loops_on(path: &Path) -> Vec<PathBuf> {
     loops.into_iter().map(|one| one.device).collect()
 }
 
-/// Programs that hold a `flock` on the file, as `1234 (name)`. On a stacked file system the lock list and the file may
-/// give different device numbers; then the inode alone decides.
-pub(super) fn lockers(device: u64, inode: u64) -> Vec<String> {
+/// A process that took a `flock`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Locker {
+    process: u32,
+    /// Name of its program; `None` once it has ended. Its lock lives on in whoever has the same open file.
+    program: Option<String>,
+}
+
+impl Locker {
+    fn new(process: u32) -> Locker {
+        let program = fs::read_to_string(format!("/proc/{process}/comm")).ok();
+        Locker { process, program: program.map(|name| name.trim_end().to_owned()) }
+    }
+
+    /// Whether the lock is likely to go within a moment.
+    pub(super) fn goes_soon(&self) -> bool {
+        self.program.as_ref().is_none_or(|name| name.contains("udev"))
+    }
+}
+
+impl fmt::Display for Locker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.program {
+            Some(name) => write!(f, "{} ({name})", self.process),
+            None => write!(f, "what process {} left behind", self.process),
+        }
+    }
+}
+
+/// Processes that took a `flock` on the file. On a stacked file system the lock list and the file may give different
+/// device numbers; then the inode alone decides.
+pub(super) fn lockers(device: u64, inode: u64) -> Vec<Locker> {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let of_inode: Vec<Lock> = locks.lines().filter_map(lock).filter(|lock| lock.inode == inode).collect();
     let is_exact = |lock: &Lock| lock.number == number(device);
     let is_told = of_inode.iter().any(is_exact);
     let ours = of_inode.iter().filter(|lock| !is_told || is_exact(lock));
-    let mut named: Vec<String> = ours.map(|lock| named(lock.process)).collect();
-    named.dedup();
-    named
+    let mut lockers: Vec<Locker> = ours.map(|lock| Locker::new(lock.process)).collect();
+    lockers.dedup();
+    lockers
 }
 
 struct Lock {
@@ -178,13 +208,6 @@ fn lock(line: &str) -> Option<Lock> {
     let mut hex = || u32::from_str_radix(place.next()?, 16).ok();
     let number = (hex()?, hex()?);
     Some(Lock { process: fields[4].parse().ok()?, number, inode: place.next()?.parse().ok()? })
-}
-
-fn named(process: u32) -> String {
-    match fs::read_to_string(format!("/proc/{process}/comm")) {
-        Ok(name) => format!("{process} ({})", name.trim_end()),
-        Err(_) => process.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! SQLite as a workload: real SQLite on the emulated `nvme-share`, in virtual time.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use onewrite_block::MIB;
 use onewrite_device::Profile;
 use onewrite_fs::ext4::Mode;
@@ -11,8 +13,10 @@ use onewrite_lab::sqlite::{Journal, Kind, SqliteJob};
 fn run(kind: Kind, journal: Journal, mode: Mode, (operations, seed): (u32, u64)) -> (RunResult, Vec<u8>) {
     let job = JobSpec::Sqlite(SqliteJob { kind, journal: Some(journal), operations: Some(operations) });
     let spec = RunSpec { seed, ..RunSpec::new(job, Stack::Ext4(mode), "nvme-share") };
-    let name = format!("onewrite-sqlite-{}-{}-{}-{mode}-{seed}.img", std::process::id(), kind.name(), journal.name());
-    let image = std::env::temp_dir().join(name);
+    // Tests of this process run beside one another.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let image = std::env::temp_dir().join(format!("onewrite-sqlite-{process}-{number}.img"));
     let device = Profile::load("nvme-share").unwrap().device(Some(128 * MIB)).unwrap();
     let extras = Extras { image: Some(image.clone()), ..Extras::default() };
     let result = session::run(&spec, device, extras).unwrap();
