@@ -15,7 +15,7 @@ use super::address::Nid;
 use super::error::{FormatError, Place, Problem};
 use super::hash::name_hash;
 use super::inode::DEPTH_MAX;
-use crate::api::FileKind;
+use crate::api::{DirectoryEntry, FileKind};
 
 /// Bytes of a name that a slot holds.
 pub const SLOT_NAME: usize = 8;
@@ -95,6 +95,27 @@ impl Entry<'_> {
     /// The hash that the name gives.
     pub fn expected_hash(&self) -> u32 {
         name_hash(self.name)
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The entry, if its name may lie in block `logical` of a directory that begins with level `start`. So a block that
+    /// stands many times in a map is listed at most once on each level.
+    ///
+    /// # Errors
+    /// If the name lies in another bucket than its hash says.
+    pub fn in_its_bucket(self, place: Place, start: u8, logical: u64) -> Result<Entry<'a>, FormatError> {
+        let bucket = bucket(level_of(logical, start), start, self.expected_hash());
+        if self.is_dot() || bucket.contains(&logical) {
+            return Ok(self);
+        }
+        Err(FormatError::field(place, "hash", self.hash, "the name lies in another bucket than its hash says"))
+    }
+
+    /// What a listing says of it; `start` is the cursor of the block's first slot.
+    pub fn listed(&self, start: u64) -> DirectoryEntry {
+        let (kind, next) = (self.kind.unwrap_or(FileKind::Regular), start + self.slot_end as u64);
+        DirectoryEntry { name: self.name.to_vec(), ino: self.ino.into(), kind, next }
     }
 }
 

@@ -66,6 +66,14 @@ pub struct Footer {
     pub next: BlockNo,
 }
 
+impl Footer {
+    /// The footer of a new node, before it has a place.
+    pub const fn new(nid: Nid, ino: Nid, offset: u32) -> Footer {
+        let (is_cold, is_fsynced, has_new_name) = (false, false, false);
+        Footer { nid, ino, offset, is_cold, is_fsynced, has_new_name, version: 0, next: BlockNo::FIRST }
+    }
+}
+
 /// The footer of a node.
 ///
 /// # Panics

@@ -6,23 +6,22 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::geometry::{CHECKPOINT_SEGMENTS, Geometry, SEGMENTS_START};
 use super::options::{MkfsOptions, SIZE_MAX};
+use crate::api::FileKind;
 use crate::block::BlockNo;
 use crate::f2fs::format::checkpoint::{CHECKSUM_OFFSET, RawCheckpoint, flags, head_checksum};
-use crate::f2fs::format::dentry::{RawEntry, SLOT_NAME, Shape};
+use crate::f2fs::format::dentry::{self, NewEntry, Shape};
 use crate::f2fs::format::inode::{ADDRESSES, CHECKSUM, RawExtra, RawInode, checksum, inline};
 use crate::f2fs::format::layout::{META_INODE, NODE_INODE, ROOT_INODE, SEGMENT_BLOCKS};
-use crate::f2fs::format::nat::{self, RawNatEntry};
-use crate::f2fs::format::node::{FOOTER_OFFSET, RawFooter};
+use crate::f2fs::format::nat::{self, NatEntry};
+use crate::f2fs::format::node::{self, Footer};
 use crate::f2fs::format::sit::{LogKind, MAP_SIZE, SitEntry, set_bit};
-use crate::f2fs::format::summary::{self, JOURNAL_SIZE, RawSummary};
+use crate::f2fs::format::summary::{self, JOURNAL_SIZE, Summary, SummaryKind};
 use crate::f2fs::format::superblock::{CHECKSUM_OFFSET as SUPERBLOCK_SUM, RawSuperblock, SUPERBLOCK_MAGIC};
 use crate::f2fs::format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
-use crate::f2fs::format::{Layout, SegmentNo};
+use crate::f2fs::format::{DataAddress, Layout, SegmentNo};
 
 /// What wrote the image, in the superblock.
 const VERSION: &[u8] = b"onewrite";
-/// Number of a directory in an entry.
-const DIRECTORY: u8 = 2;
 
 const _: () = assert!(SIZE_MAX / 4096 <= 1 << 32);
 
@@ -140,30 +139,28 @@ fn head(geometry: &Geometry, version: u32) -> Block {
     block
 }
 
+/// The owner of the blocks that an empty image has.
+const OWNER: Summary = Summary { nid: ROOT_INODE, slot: 0 };
+
 /// Compact summaries: an empty NAT journal, a SIT journal with the six logs, and the owner of the root's names.
 fn data_summaries(geometry: &Geometry) -> Block {
     let mut block = [0; PAGE_SIZE];
-    let mut journal = (LogKind::ALL.len() as u16).to_le_bytes().to_vec();
-    for kind in LogKind::ALL {
+    let entry = |kind: LogKind| {
         let mut map = [0; MAP_SIZE];
         (0..log_blocks(kind)).for_each(|index| set_bit(&mut map, index.into()));
-        let vblocks = U16::new((kind as u16) << 10 | log_blocks(kind));
-        journal.extend(log_segment(geometry, kind).0.to_le_bytes());
-        journal.extend(SitEntry { vblocks, map, mtime: U64::new(0) }.as_bytes());
-    }
-    block[JOURNAL_SIZE..][..journal.len()].copy_from_slice(&journal);
-    let owner = RawSummary { nid: U32::new(ROOT_INODE.0), ..RawSummary::default() };
-    block[2 * JOURNAL_SIZE..][..summary::ENTRY_SIZE].copy_from_slice(owner.as_bytes());
+        (log_segment(geometry, kind), SitEntry::new(kind as u16, map, 0))
+    };
+    block[JOURNAL_SIZE..2 * JOURNAL_SIZE].copy_from_slice(&summary::sit_journal_of(&LogKind::ALL.map(entry)));
+    summary::put_entry(&mut block[2 * JOURNAL_SIZE..], 0, OWNER, 0);
     block
 }
 
 fn node_summary(kind: LogKind) -> Block {
     let mut block = [0; PAGE_SIZE];
     if log_blocks(kind) > 0 {
-        let owner = RawSummary { nid: U32::new(ROOT_INODE.0), ..RawSummary::default() };
-        block[..summary::ENTRY_SIZE].copy_from_slice(owner.as_bytes());
+        summary::put_entry(&mut block, 0, OWNER, 0);
     }
-    block[summary::FOOTER_OFFSET] = 1;
+    summary::put_kind(&mut block, SummaryKind::Node);
     block
 }
 
@@ -174,9 +171,9 @@ fn tables(layout: &Layout, options: &MkfsOptions) -> Vec<(BlockNo, Block)> {
         blocks.extend((0..layout.sit_blocks).map(|index| (layout.sit_copies(index)[0], [0; PAGE_SIZE])));
     }
     let mut entries = [0; PAGE_SIZE];
-    for (nid, block) in [(NODE_INODE, 1), (META_INODE, 1), (ROOT_INODE, layout.main.start.0 as u32)] {
-        let entry = RawNatEntry { version: 0, ino: U32::new(nid.0), block_addr: U32::new(block) };
-        entries[nid.0 as usize * nat::ENTRY_SIZE..][..nat::ENTRY_SIZE].copy_from_slice(entry.as_bytes());
+    for (nid, block) in [(NODE_INODE, BlockNo(1)), (META_INODE, BlockNo(1)), (ROOT_INODE, layout.main.start)] {
+        let entry = NatEntry { version: 0, ino: nid, address: DataAddress::Block(block) };
+        nat::put_entry(&mut entries, nid.0 as usize, entry);
     }
     blocks.push((layout.nat_copies(0)[0], entries));
     if !options.device_is_zeroed {
@@ -200,11 +197,7 @@ fn root_inode(layout: &Layout, options: &MkfsOptions, own: BlockNo, names: Block
     block[..ADDRESSES].copy_from_slice(raw.as_bytes());
     block[ADDRESSES..][..extra_size].copy_from_slice(extra.as_bytes());
     block[ADDRESSES + extra_size..][..4].copy_from_slice(&(names.0 as u32).to_le_bytes());
-    let number = U32::new(ROOT_INODE.0);
-    let next = U32::new(own.0 as u32 + 1);
-    let footer =
-        RawFooter { nid: number, ino: number, cp_ver: U64::new(1), next_blkaddr: next, ..RawFooter::default() };
-    block[FOOTER_OFFSET..].copy_from_slice(footer.as_bytes());
+    node::put_footer(&mut block, &Footer { version: 1, next: own + 1, ..Footer::new(ROOT_INODE, ROOT_INODE, 0) });
     let sum = checksum(&block, ROOT_INODE, layout);
     block[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
     block
@@ -212,18 +205,9 @@ fn root_inode(layout: &Layout, options: &MkfsOptions, own: BlockNo, names: Block
 
 fn root_names() -> Block {
     let mut block = [0; PAGE_SIZE];
-    let shape = Shape::BLOCK;
     for (slot, name) in [&b"."[..], b".."].into_iter().enumerate() {
-        let entry = RawEntry {
-            hash_code: U32::new(0),
-            ino: U32::new(ROOT_INODE.0),
-            name_len: U16::new(name.len() as u16),
-            file_type: DIRECTORY,
-        };
-        block[0] |= 1 << slot;
-        let at = shape.entries + slot * size_of::<RawEntry>();
-        block[at..][..size_of::<RawEntry>()].copy_from_slice(entry.as_bytes());
-        block[shape.names + slot * SLOT_NAME..][..name.len()].copy_from_slice(name);
+        let new = NewEntry { ino: ROOT_INODE, kind: FileKind::Directory, name };
+        dentry::insert(&mut block, Shape::BLOCK, slot, new);
     }
     block
 }

@@ -119,7 +119,7 @@ impl Volume {
                 let level = directory.raw().i_dir_level;
                 let bytes = page.bytes();
                 let entries = dentry::entries(&bytes[..], Shape::BLOCK, place, from);
-                let names = listed(entries.map(|entry| in_its_bucket(entry?, place, level, logical)), logical * SLOTS)?;
+                let names = listed(entries.map(|entry| entry?.in_its_bucket(place, level, logical)), logical * SLOTS)?;
                 if !names.is_empty() {
                     return Ok(names);
                 }
@@ -242,26 +242,10 @@ fn found_in(bytes: &[u8], shape: Shape, place: Place, logical: u64, name: &[u8])
     Some(FoundName { nid: ino, kind: kind.unwrap_or(FileKind::Regular), logical, slot, slot_end })
 }
 
-/// The entry, if its name may lie in block `logical` of a directory that begins with level `start`.
-fn in_its_bucket(entry: Entry<'_>, place: Place, start: u8, logical: u64) -> Result<Entry<'_>, FormatError> {
-    let bucket = dentry::bucket(dentry::level_of(logical, start), start, entry.expected_hash());
-    match entry.is_dot() || bucket.contains(&logical) {
-        true => Ok(entry),
-        false => {
-            Err(FormatError::field(place, "hash", entry.hash, "the name lies in another bucket than its hash says"))
-        }
-    }
-}
-
 fn listed<'a>(
     entries: impl Iterator<Item = Result<Entry<'a>, FormatError>>,
     start: u64,
 ) -> FsResult<Vec<DirectoryEntry>> {
-    let mut names = Vec::new();
-    for entry in entries {
-        let Entry { slot_end, ino, kind, name, .. } = entry?;
-        let kind = kind.unwrap_or(FileKind::Regular);
-        names.push(DirectoryEntry { name: name.to_vec(), ino: ino.into(), kind, next: start + slot_end as u64 });
-    }
-    Ok(names)
+    let names: Result<Vec<_>, FormatError> = entries.map(|entry| Ok(entry?.listed(start))).collect();
+    Ok(names?)
 }

@@ -102,7 +102,7 @@ impl Volume {
 
     /// Puts a new node of inode `owner` into memory.
     pub(super) fn put_new_node(&self, nid: Nid, owner: Nid, offset: u32, mut bytes: PageBytes) {
-        node::put_footer(&mut bytes, &footer_of(nid, owner, offset));
+        node::put_footer(&mut bytes, &Footer::new(nid, owner, offset));
         self.pages.insert(node_key(nid), Page::new(bytes));
         self.note_dirty_node(nid, owner);
     }
@@ -223,11 +223,6 @@ impl Volume {
         let outcome = sent.map_err(FsError::from);
         outcome.inspect_err(|error| self.fail(error))
     }
-}
-
-fn footer_of(nid: Nid, ino: Nid, offset: u32) -> Footer {
-    let (is_cold, is_fsynced, has_new_name) = (false, false, false);
-    Footer { nid, ino, offset, is_cold, is_fsynced, has_new_name, version: 0, next: BlockNo::FIRST }
 }
 
 /// Ok if NAT and footer say that the node is this one, of this inode, at this position.

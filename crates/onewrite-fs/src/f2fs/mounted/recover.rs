@@ -116,9 +116,14 @@ impl Volume {
         self.prepare_threads().await?;
         let space = self.space.borrow();
         let needed = [LogKind::HotData, LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode];
-        match needed.into_iter().all(|kind| space.next_block(kind).is_some()) {
+        let free = needed.into_iter().filter(|kind| space.next_block(*kind).is_some()).count();
+        match free == needed.len() {
             true => Ok(()),
-            false => Err(FsError::NoSpace { what: "segments to roll forward what fsyncs wrote", needed: 6, free: 0 }),
+            false => Err(FsError::NoSpace {
+                what: "segments to roll forward what fsyncs wrote",
+                needed: needed.len() as u64,
+                free: free as u64,
+            }),
         }
     }
 

@@ -68,7 +68,7 @@ impl F2fsView {
             let place = Place::FileBlock { inode: directory.number, logical };
             let bytes = page.bytes();
             let in_bucket = dentry::entries(&bytes[..], Shape::BLOCK, place, from)
-                .map(|entry| in_its_bucket(entry?, directory, logical));
+                .map(|entry| entry?.in_its_bucket(place, directory.raw.i_dir_level, logical));
             let names = self.sound(in_bucket, logical * SLOTS);
             if !names.is_empty() {
                 return Ok(names);
@@ -87,7 +87,7 @@ impl F2fsView {
         let (mut names, mut bad) = (Vec::new(), Vec::new());
         for entry in entries {
             match entry {
-                Ok(entry) => names.push(listed(&entry, start)),
+                Ok(entry) => names.push(entry.listed(start)),
                 Err(error) => bad.push(error),
             }
         }
@@ -98,23 +98,6 @@ impl F2fsView {
         }
         names
     }
-}
-
-/// The entry, if its name may lie in block `logical`. So a block that stands many times in a map is listed at most once
-/// on each level.
-fn in_its_bucket<'a>(entry: Entry<'a>, directory: &Inode, logical: u64) -> Result<Entry<'a>, FormatError> {
-    let start = directory.raw.i_dir_level;
-    let bucket = dentry::bucket(dentry::level_of(logical, start), start, entry.expected_hash());
-    if entry.is_dot() || bucket.contains(&logical) {
-        return Ok(entry);
-    }
-    let place = Place::FileBlock { inode: directory.number, logical };
-    Err(FormatError::field(place, "hash", entry.hash, "the name lies in another bucket than its hash says"))
-}
-
-fn listed(entry: &Entry<'_>, start: u64) -> DirectoryEntry {
-    let (kind, next) = (entry.kind.unwrap_or(FileKind::Regular), start + entry.slot_end as u64);
-    DirectoryEntry { name: entry.name.to_vec(), ino: entry.ino.into(), kind, next }
 }
 
 fn not_found(name: &[u8]) -> FsError {
