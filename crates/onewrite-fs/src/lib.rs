@@ -17,6 +17,7 @@ pub mod ext4;
 pub mod f2fs;
 pub mod journal;
 mod losses;
+mod names;
 pub mod pages;
 mod problem;
 pub mod repair;
@@ -24,6 +25,7 @@ mod share;
 mod tea;
 mod transfer;
 mod uuid;
+mod views;
 
 pub use any::{AnyView, is_f2fs};
 pub use any_fs::{AnyFs, Recovery};

@@ -19,14 +19,14 @@ use super::format::superblock::STATE_CLEAN;
 use super::guard::SystemZone;
 use super::mode::Scope;
 use super::open::{layout_of, open, read_block};
-use super::options::{MountOptions, page_cache};
+use super::options::MountOptions;
 use super::tasks::start_tasks;
 use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::devices::Devices;
 use crate::journal::{CheckpointBy, CheckpointPace, Commit, Journal, JournalOptions, Recovered, RecoveryOptions};
-use crate::pages::{Access, Pages, PagesOptions};
+use crate::pages::{Access, Pages, PagesOptions, page_cache};
 
 /// Most bytes of log blocks that [`replay`] holds in memory.
 const REPLAY_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -59,7 +59,7 @@ impl Ext4 {
         commit: Box<dyn Commit>,
     ) -> FsResult<Ext4> {
         let port = devices.into().image_only("ext4")?;
-        let cache = page_cache(&options)?;
+        let cache = page_cache(options.cache_pages, options.cache_policy, MountOptions::FLASH_BLOCK_PAGES.into())?;
         options.check_device(port.geometry())?;
         let by = options.mode.checkpoint();
         let recovery = RecoveryOptions { by, kept_bytes_max: options.cache_pages * PAGE_SIZE };

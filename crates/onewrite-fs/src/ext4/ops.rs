@@ -27,7 +27,8 @@ use crate::api::{
 use crate::content::Content;
 use crate::ext4::format::InodeNo;
 use crate::journal::Handle;
-use crate::pages::{PAGE_BYTES, check_direct};
+use crate::names::{check_link_target, check_name, display, refuse_dots};
+use crate::pages::check_direct;
 
 /// Names that one inode may have.
 pub(super) const LINKS_MAX: u16 = 65_000;
@@ -135,10 +136,6 @@ fn add_links(links: u16, more: i32) -> u16 {
     }
 }
 
-fn display(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
-}
-
 /// Runs an operation; if it lacks space, tries again as long as commits free some.
 macro_rules! with_space {
     ($volume:expr, $operation:expr) => {{
@@ -180,7 +177,7 @@ impl FileSystem for Ext4 {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        volume.directories().check_name(name)?;
+        check_name(name)?;
         if node.kind == FileKind::Symlink {
             return Err(FsError::Invalid("a symbolic link is made by `symlink`".into()));
         }
@@ -199,15 +196,8 @@ impl FileSystem for Ext4 {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        volume.directories().check_name(name)?;
-        if target.is_empty() || target.len() >= PAGE_BYTES as usize {
-            return Err(FsError::Invalid(format!("a link target of {} bytes; 1 to 4095 are possible", target.len())));
-        }
-        if target.contains(&0) {
-            return Err(FsError::Invalid(
-                "a link target with a zero byte; programs would see the part before it".into(),
-            ));
-        }
+        check_name(name)?;
+        check_link_target(target)?;
         let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
         volume.directories().expect_alive(&directory)?;
@@ -219,7 +209,7 @@ impl FileSystem for Ext4 {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        volume.directories().check_name(name)?;
+        check_name(name)?;
         let directory = volume.directories().directory(directory).await?;
         let node = volume.node(ino).await?;
         let _held = directory.lock().write().await;
@@ -264,9 +254,7 @@ impl FileSystem for Ext4 {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        if name == b"." || name == b".." {
-            return Err(FsError::Invalid(format!("`{}` cannot be removed", display(name))));
-        }
+        refuse_dots(name, "removed")?;
         let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
         let found = volume.directories().expect_entry(&directory, name).await?;
@@ -288,9 +276,8 @@ impl FileSystem for Ext4 {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        if [from.1, to.1].iter().any(|name| *name == b"." || *name == b"..") {
-            return Err(FsError::Invalid("`.` and `..` cannot be renamed".into()));
-        }
+        refuse_dots(from.1, "renamed")?;
+        refuse_dots(to.1, "renamed")?;
         let _renames = self.rename_lock().write().await;
         let (source, target) =
             (volume.directories().directory(from.0).await?, volume.directories().directory(to.0).await?);

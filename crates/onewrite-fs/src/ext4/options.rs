@@ -1,11 +1,12 @@
 //! Options: how an image is mounted.
 
 use onewrite_block::{Geometry, Nanos, PAGE_SIZE};
-use onewrite_cache::{CacheShape, PageCache, PolicyKind};
+use onewrite_cache::PolicyKind;
 
 use super::mode::{Mode, Scope};
 use crate::api::{FsError, FsResult};
 use crate::journal::{CheckpointBy, EvictionSpot, ReclaimedSpace, padding_warnings};
+use crate::pages;
 
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct MountOptions {
 
 impl MountOptions {
     /// Smallest page cache.
-    pub const CACHE_PAGES_MIN: usize = 256;
+    pub const CACHE_PAGES_MIN: usize = pages::CACHE_PAGES_MIN;
 
     /// Pages that the cache policies treat as one flash block: 4 MiB of a file.
     pub const FLASH_BLOCK_PAGES: u32 = 1024;
@@ -88,24 +89,4 @@ impl MountOptions {
         let padding = self.mode.padding();
         padding.map_or_else(Vec::new, |padding| padding_warnings(padding, geometry, self.eviction_spot))
     }
-}
-
-/// # Errors
-/// [`FsError::Invalid`] if the cache is too small or its policy needs to know the future.
-pub(super) fn page_cache(options: &MountOptions) -> FsResult<PageCache> {
-    let MountOptions { cache_pages, cache_policy, .. } = *options;
-    if cache_pages < MountOptions::CACHE_PAGES_MIN {
-        let least = MountOptions::CACHE_PAGES_MIN;
-        return Err(FsError::Invalid(format!("a page cache of {cache_pages} pages; at least {least} (1 MiB)")));
-    }
-    let shape =
-        CacheShape::new(cache_pages as u64, MountOptions::FLASH_BLOCK_PAGES.into()).map_err(FsError::Invalid)?;
-    let Some(policy) = cache_policy.policy(shape) else {
-        let usable = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_future()).map(PolicyKind::name);
-        let usable = usable.collect::<Vec<_>>().join(", ");
-        let message =
-            format!("cache policy `{cache_policy}` knows the future, so only `onewrite cache` has it; use {usable}");
-        return Err(FsError::Invalid(message));
-    };
-    Ok(PageCache::new(cache_pages, policy))
 }

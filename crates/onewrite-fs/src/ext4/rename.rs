@@ -9,6 +9,7 @@ use super::inodes::Node;
 use super::truncate::DELETE_CREDITS;
 use super::views::Directories;
 use crate::api::{FsError, FsResult, Ino, RenameManner};
+use crate::names::{check_name, display};
 
 const RENAME_CREDITS: usize = ENTRY_CREDITS + 3 * REMOVE_CREDITS + 6 + DELETE_CREDITS;
 
@@ -17,17 +18,17 @@ type Name<'a> = (&'a Rc<Node>, &'a [u8]);
 impl Directories<'_> {
     /// Renames with both directories locked; see `FileSystem::rename`.
     pub(super) async fn rename_locked(&self, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
-        let missing = || FsError::NotFound(String::from_utf8_lossy(from.1).into_owned());
+        let missing = || FsError::NotFound(display(from.1));
         let found = self.find_entry(from.0, from.1).await?.ok_or_else(missing)?;
-        self.check_name(to.1)?;
+        check_name(to.1)?;
         let node = self.node(found.ino).await?;
         let replaced = self.find_entry(to.0, to.1).await?;
         match (replaced, manner) {
             (None, RenameManner::Exchange) => {
-                return Err(FsError::NotFound(String::from_utf8_lossy(to.1).into_owned()));
+                return Err(FsError::NotFound(display(to.1)));
             }
             (Some(_), RenameManner::NoReplace) => {
-                return Err(FsError::Exists(String::from_utf8_lossy(to.1).into_owned()));
+                return Err(FsError::Exists(display(to.1)));
             }
             _ => (),
         }
@@ -95,7 +96,7 @@ impl Directories<'_> {
         replaced: Found,
     ) -> FsResult<()> {
         let victim = self.node(replaced.ino).await?;
-        let name = || String::from_utf8_lossy(to.1).into_owned();
+        let name = || display(to.1);
         if victim.is_directory() {
             // The victim may contain the moved inode, at any depth.
             self.expect_outside(&victim, from.0).await.map_err(|error| match error {

@@ -20,6 +20,7 @@
 //! - Owners keep or hold privately at most [`PagesOptions::owned_pages_max`] pages in total.
 
 mod backing;
+mod cache;
 mod dirty_bytes;
 mod evict;
 mod file;
@@ -45,6 +46,7 @@ use line::Line;
 use owners::Owners;
 
 pub use backing::{Backing, Lookup, Outcome, PAGE_BYTES, PagedFile, Route, Run, Target};
+pub(crate) use cache::{CACHE_PAGES_MIN, page_cache};
 pub use dirty_bytes::DirtyBytes;
 pub use file::FilePages;
 pub use owners::{OwnerId, TooManyPages};

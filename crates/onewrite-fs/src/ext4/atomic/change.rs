@@ -1,6 +1,7 @@
 //! Changes of names that wait for the commit of their draft.
 
 use crate::api::Ino;
+use crate::names::display;
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +16,7 @@ impl Name {
     }
 
     pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.name).into_owned()
+        display(&self.name)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::atomic::DraftId;
 use crate::ext4::inodes::Node;
 use crate::ext4::views::Atomics;
 use crate::journal::Handle;
+use crate::names::check_name;
 
 /// The directories of some changes of names, in lock order.
 pub(super) type Directories = BTreeMap<Ino, Rc<Node>>;
@@ -21,7 +22,7 @@ impl Atomics<'_> {
         if node.kind != FileKind::Regular {
             return Err(FsError::Unsupported("in a draft, only regular files can be created".into()));
         }
-        self.directories().check_name(name)?;
+        check_name(name)?;
         let name = Name::new((directory, name));
         let directories = self.check_change(draft, NameChange::Link(Ino::default(), name.clone())).await?;
         self.check_room(NAME_CREDITS, NAME_BLOCKS)?;
@@ -48,7 +49,7 @@ impl Atomics<'_> {
         self.check_writable()?;
         change.names().try_for_each(|name| match &name.name[..] {
             b"." | b".." => Err(FsError::Invalid(format!("`{}` cannot be changed", name.text()))),
-            name => self.directories().check_name(name),
+            name => check_name(name),
         })?;
         let directories = self.check_change(draft, change.clone()).await?;
         self.add_change(draft, change, &directories)

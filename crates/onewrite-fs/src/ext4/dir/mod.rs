@@ -49,19 +49,6 @@ pub(in crate::ext4) struct Found {
 }
 
 impl Directories<'_> {
-    /// # Errors
-    /// If an entry cannot have this name.
-    pub(in crate::ext4) fn check_name(&self, name: &[u8]) -> FsResult<()> {
-        match name {
-            name if name.len() > NAME_LENGTH_MAX => Err(FsError::NameTooLong(name.len())),
-            b"" => Err(FsError::Invalid("an empty name".into())),
-            name if name.contains(&b'/') || name.contains(&0) => {
-                Err(FsError::Invalid(format!("name {:?} holds a slash or zero byte", String::from_utf8_lossy(name))))
-            }
-            _ => Ok(()),
-        }
-    }
-
     pub(super) fn block_count(&self, directory: &Node) -> u32 {
         directory.size().div_ceil(PAGE_SIZE as u64) as u32
     }

@@ -44,6 +44,22 @@ const _: () = {
     assert!(POINTERS == 1018);
 };
 
+/// What a node is to its inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeRole {
+    /// The inode itself.
+    Inode,
+    /// A node that the inode names, directly or not.
+    Other,
+}
+
+impl NodeRole {
+    /// What node `nid` is to inode `owner`.
+    pub fn of(nid: Nid, owner: Nid) -> NodeRole {
+        if nid == owner { NodeRole::Inode } else { NodeRole::Other }
+    }
+}
+
 /// What the footer of a node says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {

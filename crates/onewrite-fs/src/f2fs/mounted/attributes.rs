@@ -4,18 +4,18 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::file::File;
-use super::volume::Volume;
+use super::views::ExtendedAttributes;
 use crate::acl;
 use crate::api::{AttributeManner, FsError, FsResult};
 use crate::f2fs::format::inode::inline;
-use crate::f2fs::format::node::{FOOTER_OFFSET, XATTR_OFFSET};
+use crate::f2fs::format::node::{FOOTER_OFFSET, NodeRole, XATTR_OFFSET};
 use crate::f2fs::format::xattr::{self, ACCESS_CONTROL, Attribute};
 use crate::f2fs::format::{Nid, Place};
 
 /// Most bytes of a name behind its prefix.
 const NAME_MAX: usize = 255;
 
-impl Volume {
+impl ExtendedAttributes<'_> {
     /// Bytes of the list that the inode has room for.
     fn inline_room(&self, file: &File) -> std::ops::Range<usize> {
         let range = file.shape().xattr_range();
@@ -25,12 +25,12 @@ impl Volume {
     /// The list: the inode's part, then that of its node.
     async fn attribute_list(&self, file: &File) -> FsResult<Vec<u8>> {
         let (owner, range) = (file.number(), self.inline_room(file));
-        self.load_node(owner, owner, 0).await?;
-        let mut list = self.read_node(owner, |bytes| FsResult::Ok(bytes[range].to_vec()))?;
+        self.nodes().load_node(owner, owner, 0).await?;
+        let mut list = self.nodes().read_node(owner, |bytes| FsResult::Ok(bytes[range].to_vec()))?;
         let more = Nid(file.raw().i_xattr_nid.get());
         if more.is_some() {
-            self.load_node(more, owner, XATTR_OFFSET).await?;
-            list.extend(self.read_node(more, |bytes| FsResult::Ok(bytes[..FOOTER_OFFSET].to_vec()))?);
+            self.nodes().load_node(more, owner, XATTR_OFFSET).await?;
+            list.extend(self.nodes().read_node(more, |bytes| FsResult::Ok(bytes[..FOOTER_OFFSET].to_vec()))?);
         }
         Ok(list)
     }
@@ -99,8 +99,8 @@ impl Volume {
             return Err(too_many_bytes());
         }
         self.put_rest(file, there).await?;
-        self.load_node(owner, owner, 0).await?;
-        self.change_node(owner, owner, |bytes| {
+        self.nodes().load_node(owner, owner, 0).await?;
+        self.nodes().change_node(owner, owner, |bytes| {
             bytes[room.clone()].fill(0);
             bytes[room.start..room.start + here.len()].copy_from_slice(here);
         });
@@ -118,10 +118,10 @@ impl Volume {
         // An fsync does not say that this node is new, changed or gone.
         file.bind_to(self.version());
         if !is_needed {
-            self.load_node(nid, owner, XATTR_OFFSET).await?;
-            self.drop_node(nid, owner);
+            self.nodes().load_node(nid, owner, XATTR_OFFSET).await?;
+            self.nodes().drop_node(nid, owner);
             file.change_raw(|raw| raw.i_xattr_nid.set(0));
-            self.drop_blocks(file, 1);
+            self.maps().drop_blocks(file, 1);
             return Ok(());
         }
         let mut content = [0; 4096];
@@ -129,18 +129,18 @@ impl Volume {
         if nid.is_none() {
             self.space.borrow_mut().reserve(1)?;
             let taken = async {
-                self.pages.make_room(self).await?;
-                self.take_number(Some(owner)).await
+                self.pages.make_room(self.volume()).await?;
+                self.nodes().take_number(Some(owner)).await
             };
             nid = taken.await.inspect_err(|_| self.space.borrow_mut().unreserve(1))?;
-            self.space.borrow_mut().add_node(false);
-            self.put_new_node(nid, owner, XATTR_OFFSET, content);
+            self.space.borrow_mut().add_node(NodeRole::Other);
+            self.nodes().put_new_node(nid, owner, XATTR_OFFSET, content);
             file.change_raw(|raw| raw.i_xattr_nid.set(nid.0));
-            self.add_blocks(file, 1);
+            self.maps().add_blocks(file, 1);
             return Ok(());
         }
-        self.load_node(nid, owner, XATTR_OFFSET).await?;
-        self.change_node(nid, owner, |bytes| bytes[..FOOTER_OFFSET].copy_from_slice(&content[..FOOTER_OFFSET]));
+        self.nodes().load_node(nid, owner, XATTR_OFFSET).await?;
+        self.nodes().change_node(nid, owner, |bytes| bytes[..FOOTER_OFFSET].copy_from_slice(&content[..FOOTER_OFFSET]));
         Ok(())
     }
 }

@@ -51,8 +51,8 @@ impl Volume {
 
     /// Slots from `slot` on that say as much as it does: consecutive blocks, or nothing. At most `most`.
     fn alike(&self, slot: &Slot, most: u64) -> u64 {
-        let first = self.address(slot);
-        let goes_on = |count: &u64| match (first, self.address(&slot.behind(*count))) {
+        let first = self.maps().address(slot);
+        let goes_on = |count: &u64| match (first, self.maps().address(&slot.behind(*count))) {
             (DataAddress::Block(start), DataAddress::Block(block)) => block == start + *count,
             (DataAddress::Hole | DataAddress::Reserved, DataAddress::Hole | DataAddress::Reserved) => true,
             _ => false,
@@ -74,11 +74,11 @@ impl Backing for Volume {
     }
 
     async fn lookup(&self, file: &File, index: u64) -> FsResult<Lookup> {
-        let slot = match self.find(file, index).await? {
+        let slot = match self.maps().find(file, index).await? {
             Named::Nothing { count } => return Ok(Lookup::Nothing { count }),
             Named::By(slot) => slot,
         };
-        let address = self.address(&slot);
+        let address = self.maps().address(&slot);
         self.check_address(file, index, address)?;
         let count = self.alike(&slot, u64::MAX);
         Ok(match address {
@@ -90,30 +90,30 @@ impl Backing for Volume {
     async fn target(&self, file: &File, pages: Range<u64>) -> FsResult<Target<Found>> {
         loop {
             self.check_writable()?;
-            if self.is_gate_closed.get() {
-                self.pages.progress().until(|| !self.is_gate_closed.get()).await;
+            if self.gate.is_closed() {
+                self.pages.progress().until(|| !self.gate.is_closed()).await;
                 continue;
             }
-            let Named::By(slot) = self.find(file, pages.start).await? else { return Ok(Target::Nowhere) };
-            if self.is_gate_closed.get() {
+            let Named::By(slot) = self.maps().find(file, pages.start).await? else { return Ok(Target::Nowhere) };
+            if self.gate.is_closed() {
                 continue;
             }
             // A hole: a truncation is dropping the page.
-            if self.address(&slot) == DataAddress::Hole {
+            if self.maps().address(&slot) == DataAddress::Hole {
                 return Ok(Target::Nowhere);
             }
-            let is_moving = self.is_moving(file, pages.start);
+            let is_moving = self.cleaner().is_moving(file, pages.start);
             let kind = if is_moving { LogKind::ColdData } else { Volume::log_of_content(file) };
             let most = slot.left.min(pages.end - pages.start);
             let room = self.space.borrow().run_of(kind, most);
             if room == 0 {
                 // The next checkpoint makes room; the page stays dirty until then.
-                self.want_checkpoint();
+                self.wanted.ask();
                 return Ok(Target::Nowhere);
             }
             let ends = |count: &u64| {
-                let is_hole = self.address(&slot.behind(*count)) == DataAddress::Hole;
-                is_hole || self.is_moving(file, pages.start + count) != is_moving
+                let is_hole = self.maps().address(&slot.behind(*count)) == DataAddress::Hole;
+                is_hole || self.cleaner().is_moving(file, pages.start + count) != is_moving
             };
             let count = (1..room).find(ends).unwrap_or(room);
             let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
@@ -124,17 +124,17 @@ impl Backing for Volume {
 
     fn assign(&self, file: &File, run: Range<u64>, found: &Found) -> BlockNo {
         let mut first = None;
-        self.note_moved(file, run.clone());
+        self.cleaner().note_moved(file, run.clone());
         for index in run {
             let slot = found.slot.behind(index - found.first);
             let summary = Summary { nid: slot.node, slot: slot.index as u16 };
             let owner = Owner { summary, version: found.version };
             let block = self.space.borrow_mut().take(found.kind, owner).expect("the target counted the room");
-            found.before.borrow_mut().push(self.address(&slot));
-            self.set_address(file, &slot, DataAddress::Block(block));
+            found.before.borrow_mut().push(self.maps().address(&slot));
+            self.maps().set_address(file, &slot, DataAddress::Block(block));
             first.get_or_insert(block);
         }
-        self.under_way.set(self.under_way.get() + 1);
+        self.gate.begin_run();
         first.expect("a run has pages")
     }
 
@@ -143,17 +143,17 @@ impl Backing for Volume {
     }
 
     fn finished(&self, file: &File, run: &Run<Found>, outcome: Outcome) {
-        self.under_way.set(self.under_way.get() - 1);
+        self.gate.end_run();
         self.is_unflushed.set(true);
         for (count, before) in run.found.before.borrow().iter().enumerate() {
             let block = run.block + count as u64;
             let slot = run.found.slot.behind(run.pages.start + count as u64 - run.found.first);
             let is_named = self.pages.holds(super::volume::node_key(slot.node))
                 && !file.is_deleted()
-                && self.address(&slot) == DataAddress::Block(block);
+                && self.maps().address(&slot) == DataAddress::Block(block);
             let mut given_back = *before;
             if outcome == Outcome::Failed && is_named {
-                self.set_address(file, &slot, *before);
+                self.maps().set_address(file, &slot, *before);
                 given_back = DataAddress::Block(block);
             }
             if let DataAddress::Block(block) = given_back {

@@ -10,10 +10,11 @@
 
 use onewrite_block::{Cause, Page, Request};
 
+use super::gate::ClosedGate;
 use super::node_batch::NodeBatch;
 use super::nodes::NodesFor;
 use super::pack::Reason;
-use super::volume::Volume;
+use super::views::Checkpoints;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::f2fs::space::Prepared;
@@ -22,24 +23,7 @@ use crate::transfer::{Durability, send_run, wait_all};
 /// Rounds of writing names after which a checkpoint gives up: only writeback changes anything meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// Opens the gate when dropped, and lets those go on who wait for it.
-struct ClosedGate<'a>(&'a Volume);
-
-impl<'a> ClosedGate<'a> {
-    fn close(volume: &'a Volume) -> ClosedGate<'a> {
-        volume.is_gate_closed.set(true);
-        ClosedGate(volume)
-    }
-}
-
-impl Drop for ClosedGate<'_> {
-    fn drop(&mut self) {
-        self.0.is_gate_closed.set(false);
-        self.0.pages.progress().notify_all();
-    }
-}
-
-impl Volume {
+impl Checkpoints<'_> {
     /// Makes all that changed before the call durable. The caller holds no `changes`.
     ///
     /// # Errors
@@ -48,14 +32,14 @@ impl Volume {
         self.checkpoint_for(Reason::Running).await
     }
 
-    /// As [`Volume::checkpoint`]; for an unmount, the pack says so.
+    /// As [`Checkpoints::checkpoint`]; for an unmount, the pack says so.
     pub(super) async fn checkpoint_for(&self, reason: Reason) -> FsResult<()> {
         let wanted = self.version();
         let _alone = self.changes.write().await;
         self.check_failure()?;
         let is_made = self.version() != wanted && reason == Reason::Running;
         if is_made || !self.has_changes() && reason == Reason::Running {
-            return self.wait_for_rounds().await;
+            return self.syncs().wait_for_rounds().await;
         }
         let outcome = self.make_checkpoint(reason).await;
         outcome.inspect_err(|error| self.fail(error))
@@ -66,22 +50,22 @@ impl Volume {
         !self.dirty_nodes.borrow().is_empty()
             || self.files.unsaved_count() > 0
             || self.numbers.borrow().changed_count() > 0
-            || self.has_new_orphans.get()
+            || self.orphans.has_changed()
             || self.space.borrow().has_changes()
     }
 
     async fn make_checkpoint(&self, reason: Reason) -> FsResult<()> {
-        self.note_age();
-        self.wait_for_rounds().await?;
+        self.cleaner().note_age();
+        self.syncs().wait_for_rounds().await?;
         self.space.borrow_mut().open_reserve();
         self.bring_in_names().await?;
-        let gate = ClosedGate::close(self);
-        self.pages.progress().until(|| self.under_way.get() == 0).await;
+        let gate = ClosedGate::close(&self.gate, self.pages.progress());
+        self.pages.progress().until(|| self.gate.is_quiet()).await;
         let mut batch = NodeBatch::default();
-        for (owner, nid) in self.all_dirty_nodes() {
-            self.place_nodes(&mut batch, owner, &[nid], NodesFor::Checkpoint)?;
+        for (owner, nid) in self.nodes().all_dirty_nodes() {
+            self.nodes().place_nodes(&mut batch, owner, &[nid], NodesFor::Checkpoint)?;
         }
-        self.write_nodes(batch, Durability::Volatile, Cause::Checkpoint).await?;
+        self.nodes().write_nodes(batch, Durability::Volatile, Cause::Checkpoint).await?;
         self.settle_logs().await?;
         let (numbers, segments) = (self.plan_nat().await?, self.plan_sit().await?);
         let mut blocks: Vec<(BlockNo, Page)> = self.space.borrow().full_summaries().collect();
@@ -92,7 +76,7 @@ impl Volume {
         blocks.extend(rest.iter().cloned());
         self.write_blocks(&blocks).await?;
         self.is_unflushed.set(false);
-        self.flush().await?;
+        self.syncs().flush().await?;
         self.write_end(end).await?;
         let bytes = (blocks.len() as u64 + 1) * 4096;
         self.count(|counters| {
@@ -106,7 +90,7 @@ impl Volume {
         self.numbers.borrow_mut().note_checkpoint(numbers.journal, self.layout.nat_blocks);
         *self.sit_journal.borrow_mut() = segments.journal;
         self.names_gone.borrow_mut().clear();
-        self.has_new_orphans.set(false);
+        self.orphans.note_checkpoint();
         self.chained.set(0);
         let freed = self.space.borrow_mut().note_checkpoint();
         self.space.borrow_mut().look_again();
@@ -120,10 +104,10 @@ impl Volume {
     async fn bring_in_names(&self) -> FsResult<()> {
         for _ in 0..ATTEMPTS {
             for file in self.files.with_dirty_names() {
-                self.pages.sync(self, &file).await?;
+                self.pages.sync(self.volume(), &file).await?;
             }
             while let Some(file) = self.files.first_unsaved() {
-                self.save_inode(&file).await?;
+                self.nodes().save_inode(&file).await?;
             }
             if self.files.with_dirty_names().is_empty() && self.files.unsaved_count() == 0 {
                 return Ok(());
@@ -171,7 +155,7 @@ impl Volume {
             return Ok(());
         }
         self.port.request(Request::write(block.page(), pages, Cause::Checkpoint)).await?;
-        self.flush().await
+        self.syncs().flush().await
     }
 
     /// Tells the device which blocks hold nothing any more. A device that refuses loses nothing.

@@ -16,7 +16,8 @@ use onewrite_block::Nanos;
 
 use super::file::File;
 use super::map::Named;
-use super::volume::{Volume, node_key};
+use super::views::Cleaner;
+use super::volume::node_key;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::f2fs::format::node::{self, XATTR_OFFSET};
@@ -37,7 +38,7 @@ const QUIET_INTERVAL: Nanos = Nanos::from_secs(30);
 /// The background task cleans while less than one segment in this number is free.
 const QUIET_SHARE: usize = 3;
 
-impl Volume {
+impl Cleaner<'_> {
     /// Empties segments while few are free and some are worth it, and makes a checkpoint. The caller holds no
     /// `changes`.
     ///
@@ -47,7 +48,7 @@ impl Volume {
         if !self.space.borrow().is_short() || self.clean(VictimBy::Greed, SHORT_USED_MAX, SHORT_SEGMENTS).await? == 0 {
             return Ok(());
         }
-        self.checkpoint().await
+        self.checkpoints().checkpoint().await
     }
 
     /// Empties up to `count` segments; returns their number.
@@ -81,7 +82,7 @@ impl Volume {
             }
         }
         for (file, logical) in files {
-            self.pages.write_pages(self, &file, logical..logical + 1).await?;
+            self.pages.write_pages(self.volume(), &file, logical..logical + 1).await?;
         }
         Ok(())
     }
@@ -89,8 +90,8 @@ impl Volume {
     /// Makes a node dirty, if it lies in `block`.
     async fn move_node(&self, nid: Nid, block: BlockNo) -> FsResult<()> {
         let Some((owner, _)) = self.load_owned(nid).await? else { return Ok(()) };
-        if self.nat_entry(nid).await?.address == DataAddress::Block(block) && self.pages.holds(node_key(nid)) {
-            self.change_node(nid, owner, |_| ());
+        if self.nodes().nat_entry(nid).await?.address == DataAddress::Block(block) && self.pages.holds(node_key(nid)) {
+            self.nodes().change_node(nid, owner, |_| ());
         }
         Ok(())
     }
@@ -106,9 +107,9 @@ impl Volume {
             0 => u64::from(owner.slot),
             _ => first_block(offset, file.shape().address_count() as u64) + u64::from(owner.slot),
         };
-        self.pages.file_page(self, &file, logical, logical + 1).await?;
-        let Named::By(slot) = self.find(&file, logical).await? else { return Ok(None) };
-        let is_here = self.address(&slot) == DataAddress::Block(block);
+        self.pages.file_page(self.volume(), &file, logical, logical + 1).await?;
+        let Named::By(slot) = self.maps().find(&file, logical).await? else { return Ok(None) };
+        let is_here = self.maps().address(&slot) == DataAddress::Block(block);
         if !is_here || !self.pages.holds(page_key(&*file, logical)) {
             return Ok(None);
         }
@@ -126,7 +127,7 @@ impl Volume {
         if !self.layout.contains_node(nid) {
             return Ok(None);
         }
-        let entry = self.nat_entry(nid).await?;
+        let entry = self.nodes().nat_entry(nid).await?;
         let offset = match (self.pages.peek(node_key(nid)).map(|page| node::footer(&page.bytes()[..])), entry.address) {
             (Some(footer), _) => footer.offset,
             (None, DataAddress::Block(block)) if self.layout.main.contains(block) => {
@@ -134,14 +135,14 @@ impl Volume {
             }
             _ => return Ok(None),
         };
-        self.load_node(nid, entry.ino, offset).await?;
+        self.nodes().load_node(nid, entry.ino, offset).await?;
         Ok(Some((entry.ino, offset)))
     }
 
     async fn file_for_cleaning(&self, ino: Nid) -> FsResult<Rc<File>> {
         match self.file_in_memory(ino) {
             Some(file) => Ok(file),
-            None => self.file(ino.into()).await,
+            None => self.nodes().file(ino.into()).await,
         }
     }
 
@@ -154,7 +155,7 @@ impl Volume {
             }
             match self.clean(VictimBy::CostBenefit, QUIET_USED_MAX, 1).await {
                 Ok(0) => (),
-                Ok(_) => self.want_checkpoint(),
+                Ok(_) => self.wanted.ask(),
                 Err(FsError::ReadOnly(_)) => return,
                 Err(error) => return self.fail(&error),
             }

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use onewrite_block::Page;
 
 use super::file::File;
-use super::volume::Volume;
+use super::views::Contents;
 use crate::api::{FileKind, FsResult};
 use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, NewEntry, Shape};
 use crate::f2fs::format::inode::inline;
 use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 
-impl Volume {
+impl Contents<'_> {
     /// Moves content out of the inode into the first page. The caller holds the file's lock alone, and `changes`.
     pub(super) async fn move_out_content(&self, file: &Rc<File>) -> FsResult<()> {
         if !file.is_inline_data() {
@@ -32,7 +32,7 @@ impl Volume {
         if !directory.has_inline(inline::DENTRY) {
             return Ok(());
         }
-        let names = self.names_from(directory, 0).await?;
+        let names = self.directories().names_from(directory, 0).await?;
         let found = |slot: usize| dentry::slots_of(&names[slot].name);
         let ends: Vec<usize> = names.iter().map(|name| name.next as usize).collect();
         self.empty_inline(directory, inline::DENTRY).await?;
@@ -44,7 +44,7 @@ impl Volume {
             for name in &names {
                 let new =
                     NewEntry { ino: crate::f2fs::format::Nid::from_ino(name.ino), kind: name.kind, name: &name.name };
-                self.add_moved_out(directory, new).await?;
+                self.directories().add_moved_out(directory, new).await?;
             }
             return Ok(());
         }
@@ -61,27 +61,27 @@ impl Volume {
 
     /// Content or names in the inode, with the unused rest.
     pub(super) async fn inline_bytes(&self, file: &File) -> FsResult<Vec<u8>> {
-        self.load_node(file.number(), file.number(), 0).await?;
+        self.nodes().load_node(file.number(), file.number(), 0).await?;
         let range = file.shape().inline_range();
-        self.read_node(file.number(), |bytes| FsResult::Ok(bytes[range].to_vec()))
+        self.nodes().read_node(file.number(), |bytes| FsResult::Ok(bytes[range].to_vec()))
     }
 
     /// Clears marks of inline content, and its room: the inode names blocks from now on, none so far.
     async fn empty_inline(&self, file: &File, marks: u8) -> FsResult<()> {
-        self.load_node(file.number(), file.number(), 0).await?;
+        self.nodes().load_node(file.number(), file.number(), 0).await?;
         let (room, xattrs) = (file.shape().content_range(), file.shape().xattr_range());
-        self.change_node(file.number(), file.number(), |bytes| bytes[room.start..xattrs.start].fill(0));
+        self.nodes().change_node(file.number(), file.number(), |bytes| bytes[room.start..xattrs.start].fill(0));
         file.change_raw(|raw| raw.i_inline &= !marks);
-        self.note_unsaved(file);
+        self.nodes().note_unsaved(file);
         // Mark and content are parts of one node: whoever writes it has both.
-        self.save_loaded(file);
+        self.nodes().save_loaded(file);
         Ok(())
     }
 
     async fn put_first_page(&self, file: &Rc<File>, page: Page) -> FsResult<()> {
         let (_, outcome) = self.reserve_pages(file, 0..1).await;
         outcome?;
-        self.pages.make_room(self).await?;
+        self.pages.make_room(self.volume()).await?;
         self.pages.insert(page_key(&**file, 0), page);
         self.pages.change_dirty(&**file, 0, 0..PAGE_BYTES as usize, |_| ());
         if file.kind() != FileKind::Regular {

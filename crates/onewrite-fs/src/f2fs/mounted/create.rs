@@ -4,17 +4,17 @@ use std::rc::Rc;
 
 use onewrite_block::Page;
 
-use super::directories::display;
 use super::file::File;
-use super::volume::Volume;
+use super::views::Directories;
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
 use crate::f2fs::format::dentry::NewEntry;
 use crate::f2fs::format::inode::inline;
 use crate::f2fs::format::new_inode::NewInode;
+use crate::f2fs::format::node::NodeRole;
 use crate::f2fs::format::{Inode, Nid};
 use crate::pages::{PAGE_BYTES, page_key};
 
-impl Volume {
+impl Directories<'_> {
     /// Makes an inode and its name. `target` is that of a symbolic link, empty for other kinds. The caller holds the
     /// directory's lock alone, and `changes`.
     pub(super) async fn create_node(
@@ -35,7 +35,7 @@ impl Volume {
             self.add_name(directory, new).await
         };
         if let Err(error) = named.await {
-            self.delete(&child).await?;
+            self.contents().delete(&child).await?;
             return Err(error);
         }
         let more = u32::from(child.is_directory());
@@ -48,16 +48,16 @@ impl Volume {
     async fn make_inode(&self, parent: Nid, name: &[u8], node: NewNode) -> FsResult<Rc<File>> {
         self.space.borrow_mut().reserve(1)?;
         let taken = async {
-            self.pages.make_room(self).await?;
-            self.take_number(None).await
+            self.pages.make_room(self.volume()).await?;
+            self.nodes().take_number(None).await
         };
         let nid = taken.await.inspect_err(|_| self.space.borrow_mut().unreserve(1))?;
-        self.space.borrow_mut().add_node(true);
+        self.space.borrow_mut().add_node(NodeRole::Inode);
         let generation = self.next_generation.get();
         self.next_generation.set(generation.wrapping_add(1));
         let new = NewInode { node, parent, name, generation, now: self.timestamp() };
-        self.put_new_node(nid, nid, 0, new.block(&self.layout));
-        let inode = self.read_node(nid, |bytes| Inode::decode_unverified(&bytes[..], nid, &self.layout))?;
+        self.nodes().put_new_node(nid, nid, 0, new.block(&self.layout));
+        let inode = self.nodes().read_node(nid, |bytes| Inode::decode_unverified(&bytes[..], nid, &self.layout))?;
         let file = Rc::new(File::new(&self.runtime, &inode));
         self.files.insert(Rc::clone(&file));
         Ok(file)
@@ -78,43 +78,22 @@ impl Volume {
 
     async fn put_target(&self, link: &Rc<File>, target: &[u8]) -> FsResult<()> {
         link.change_raw(|raw| raw.i_size.set(target.len() as u64));
-        self.note_unsaved(link);
+        self.nodes().note_unsaved(link);
         let room = link.shape().inline_range();
         if target.len() > room.len() {
-            let (_, outcome) = self.reserve_pages(link, 0..1).await;
+            let (_, outcome) = self.contents().reserve_pages(link, 0..1).await;
             outcome?;
-            self.pages.make_room(self).await?;
+            self.pages.make_room(self.volume()).await?;
             self.pages.insert(page_key(&**link, 0), Page::from_slice(target));
             self.pages.change_dirty(&**link, 0, 0..PAGE_BYTES as usize, |_| ());
             self.files.note_names(link);
             return Ok(());
         }
-        self.load_node(link.number(), link.number(), 0).await?;
-        self.change_node(link.number(), link.number(), |bytes| {
+        self.nodes().load_node(link.number(), link.number(), 0).await?;
+        self.nodes().change_node(link.number(), link.number(), |bytes| {
             bytes[room.start..room.start + target.len()].copy_from_slice(target);
         });
         link.change_raw(|raw| raw.i_inline |= inline::DATA | inline::DATA_EXIST);
         Ok(())
-    }
-}
-
-/// # Errors
-/// If a link cannot have the target.
-pub(super) fn check_target(target: &[u8]) -> FsResult<()> {
-    if target.is_empty() || target.len() >= PAGE_BYTES as usize {
-        return Err(FsError::Invalid(format!("a link target of {} bytes; 1 to 4095 are possible", target.len())));
-    }
-    match target.contains(&0) {
-        true => Err(FsError::Invalid("a link target with a zero byte; programs would see the part before it".into())),
-        false => Ok(()),
-    }
-}
-
-/// # Errors
-/// If a name stands for the directory itself or its parent.
-pub(super) fn refuse_dots(name: &[u8], what: &str) -> FsResult<()> {
-    match name {
-        b"." | b".." => Err(FsError::Invalid(format!("`{}` cannot be {what}", display(name)))),
-        _ => Ok(()),
     }
 }

@@ -7,12 +7,13 @@ use std::rc::Rc;
 use onewrite_block::Page;
 
 use super::file::File;
-use super::volume::Volume;
+use super::views::Directories;
 use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
 use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, Entry, NAME_MAX, NewEntry, Shape};
 use crate::f2fs::format::hash::name_hash;
 use crate::f2fs::format::inode::{DEPTH_MAX, inline};
 use crate::f2fs::format::{FormatError, Nid, Place};
+use crate::names::display;
 use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 
 const SLOTS: u64 = BLOCK_SLOTS as u64;
@@ -34,37 +35,19 @@ impl FoundName {
     }
 }
 
-pub(super) fn display(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
-}
-
-/// # Errors
-/// If no directory can hold the name.
-pub(super) fn check_name(name: &[u8]) -> FsResult<()> {
-    match name {
-        _ if name.len() > NAME_MAX => Err(FsError::NameTooLong(name.len())),
-        b"" => Err(FsError::Invalid("an empty name".into())),
-        b"." | b".." => Err(FsError::Exists(display(name))),
-        _ if name.iter().any(|byte| matches!(byte, 0 | b'/')) => {
-            Err(FsError::Invalid(format!("the name {:?} with a slash or zero byte", display(name))))
-        }
-        _ => Ok(()),
-    }
-}
-
-impl Volume {
+impl Directories<'_> {
     pub(super) async fn directory(&self, ino: Ino) -> FsResult<Rc<File>> {
-        let directory = self.file(ino).await?;
+        let directory = self.nodes().file(ino).await?;
         directory.expect_directory()?;
         Ok(directory)
     }
 
     /// A block of a directory; `None` for a hole. It stays in memory at least until the next wait.
     async fn names_block(&self, directory: &Rc<File>, logical: u64) -> FsResult<Option<Page>> {
-        if !self.pages.holds(page_key(&**directory, logical)) && !self.is_named(directory, logical).await? {
+        if !self.pages.holds(page_key(&**directory, logical)) && !self.contents().is_named(directory, logical).await? {
             return Ok(None);
         }
-        Ok(Some(self.pages.file_page(self, directory, logical, logical + 1).await?))
+        Ok(Some(self.pages.file_page(self.volume(), directory, logical, logical + 1).await?))
     }
 
     /// Finds a name. The caller holds the directory's lock.
@@ -74,7 +57,7 @@ impl Volume {
         }
         let place = Place::Inode(directory.number());
         if directory.has_inline(inline::DENTRY) {
-            let bytes = self.inline_bytes(directory).await?;
+            let bytes = self.contents().inline_bytes(directory).await?;
             return Ok(found_in(&bytes, Shape::inline(bytes.len()), place, 0, name));
         }
         let (hash, blocks) = (name_hash(name), directory.size().div_ceil(PAGE_BYTES));
@@ -109,7 +92,7 @@ impl Volume {
     pub(super) async fn names_from(&self, directory: &Rc<File>, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
         let place = Place::Inode(directory.number());
         if directory.has_inline(inline::DENTRY) {
-            let bytes = self.inline_bytes(directory).await?;
+            let bytes = self.contents().inline_bytes(directory).await?;
             return listed(dentry::entries(&bytes, Shape::inline(bytes.len()), place, cursor.min(SLOTS) as usize), 0);
         }
         let blocks = directory.size().div_ceil(PAGE_BYTES);
@@ -131,7 +114,7 @@ impl Volume {
 
     /// Blocks from `logical` on that no node names.
     async fn hole_from(&self, directory: &Rc<File>, logical: u64) -> FsResult<u64> {
-        Ok(match self.find(directory, logical).await? {
+        Ok(match self.maps().find(directory, logical).await? {
             super::map::Named::Nothing { count } => count,
             super::map::Named::By(_) => 0,
         })
@@ -151,18 +134,18 @@ impl Volume {
 
     /// Adds a name that is not there. The caller holds the directory's lock alone, and `changes`.
     pub(super) async fn add_name(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
-        self.move_out_names(directory).await?;
+        self.contents().move_out_names(directory).await?;
         self.add_moved_out(directory, new).await
     }
 
-    /// As [`Volume::add_name`], to a directory whose names lie in blocks.
+    /// As [`Directories::add_name`], to a directory whose names lie in blocks.
     pub(super) async fn add_moved_out(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
         let (hash, slots) = (name_hash(new.name), dentry::slots_of(new.name));
         let start = directory.raw().i_dir_level;
         for level in 0..DEPTH_MAX {
             if level >= directory.raw().i_current_depth.get() {
                 directory.change_raw(|raw| raw.i_current_depth.set(level + 1));
-                self.note_unsaved(directory);
+                self.nodes().note_unsaved(directory);
             }
             for logical in dentry::bucket(level, start, hash) {
                 let Some(page) = self.names_block(directory, logical).await? else {
@@ -183,14 +166,14 @@ impl Volume {
 
     /// Makes an empty block of names, in memory at least until the next wait.
     async fn make_names_block(&self, directory: &Rc<File>, logical: u64) -> FsResult<()> {
-        self.pages.make_room(self).await?;
-        let (_, outcome) = self.reserve_pages(directory, logical..logical + 1).await;
+        self.pages.make_room(self.volume()).await?;
+        let (_, outcome) = self.contents().reserve_pages(directory, logical..logical + 1).await;
         outcome?;
         self.pages.insert(page_key(&**directory, logical), Page::ZEROS);
         let end = (logical + 1) * PAGE_BYTES;
         if end > directory.size() {
             directory.change_raw(|raw| raw.i_size.set(end));
-            self.note_unsaved(directory);
+            self.nodes().note_unsaved(directory);
         }
         Ok(())
     }
@@ -203,7 +186,7 @@ impl Volume {
 
     /// Removes a name. The caller holds the directory's lock alone, and `changes`.
     pub(super) async fn remove_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
-        self.move_out_names(directory).await?;
+        self.contents().move_out_names(directory).await?;
         let found = self.expect_name(directory, name).await?;
         let page = self.expect_block(directory, found.logical).await?;
         drop(page);
@@ -214,14 +197,14 @@ impl Volume {
         });
         self.names_gone.borrow_mut().insert((directory.number(), name_hash(name)));
         match is_empty {
-            true => self.free_pages(directory, found.logical..found.logical + 1).await,
+            true => self.contents().free_pages(directory, found.logical..found.logical + 1).await,
             false => Ok(()),
         }
     }
 
     /// Lets a name refer to another inode. The caller holds the directory's lock alone, and `changes`.
     pub(super) async fn retarget_name(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
-        self.move_out_names(directory).await?;
+        self.contents().move_out_names(directory).await?;
         let found = self.expect_name(directory, new.name).await?;
         drop(self.expect_block(directory, found.logical).await?);
         self.change_names(directory, found.logical, |bytes| dentry::set_target(bytes, Shape::BLOCK, found.slot, new));

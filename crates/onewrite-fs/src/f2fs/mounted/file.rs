@@ -86,10 +86,14 @@ impl File {
         change(&mut self.raw.borrow_mut())
     }
 
-    /// Stamps it as modified.
-    pub(super) fn stamp(&self, modified: bool, now: Timestamp) {
-        let mut raw = self.raw.borrow_mut();
-        put_times(&mut raw, None, modified.then_some(now), Some(now));
+    /// Stamps content or names as modified.
+    pub(super) fn stamp_modified(&self, now: Timestamp) {
+        put_times(&mut self.raw.borrow_mut(), None, Some(now), Some(now));
+    }
+
+    /// Stamps the inode as changed.
+    pub(super) fn stamp_changed(&self, now: Timestamp) {
+        put_times(&mut self.raw.borrow_mut(), None, None, Some(now));
     }
 
     /// Held alone to change content, size, names or attributes, and shared to rely on them.
@@ -103,6 +107,11 @@ impl File {
 
     pub(super) fn has_inline(&self, bit: u8) -> bool {
         self.raw.borrow().i_inline & bit != 0
+    }
+
+    /// Whether content or names lie in the inode.
+    pub(super) fn is_inline(&self) -> bool {
+        self.has_inline(inline::DATA) || self.has_inline(inline::DENTRY)
     }
 
     pub(super) fn is_inline_data(&self) -> bool {

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use zerocopy::IntoBytes;
 
 use super::file::File;
-use super::volume::Volume;
+use super::views::Nodes;
 use crate::api::{FsError, FsResult, Ino};
 use crate::f2fs::format::inode::ADDRESSES;
 use crate::f2fs::format::{Inode, Nid};
 
-impl Volume {
+impl Nodes<'_> {
     /// The file with this number.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Volume {
             return Ok(file);
         }
         let inode = self.read_node(nid, |bytes| Inode::decode_unverified(bytes, nid, &self.layout))?;
-        if inode.raw.i_links.get() == 0 && !self.orphans.borrow().contains(&nid) {
+        if inode.raw.i_links.get() == 0 && !self.orphans.contains(nid) {
             return Err(FsError::NotFound(format!("{ino} (it waits for removal)")));
         }
         let file = Rc::new(File::new(&self.runtime, &inode));
@@ -58,7 +58,7 @@ impl Volume {
         Ok(())
     }
 
-    /// As [`Volume::save_inode`], for a node that is in memory.
+    /// As [`Nodes::save_inode`], for a node that is in memory.
     pub(super) fn save_loaded(&self, file: &File) {
         file.note_saved();
         self.files.drop_unsaved(file.number());

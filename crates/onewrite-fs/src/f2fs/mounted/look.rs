@@ -17,28 +17,28 @@ impl FileView for F2fs {
     async fn lookup(&self, directory: Ino, name: &[u8]) -> FsResult<Ino> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().read().await;
-        Ok(volume.expect_name(&directory, name).await?.ino())
+        Ok(volume.directories().expect_name(&directory, name).await?.ino())
     }
 
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
         self.volume().syscall(0).await;
-        Ok(self.volume().file(ino).await?.attributes())
+        Ok(self.volume().nodes().file(ino).await?.attributes())
     }
 
     async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let link = volume.file(ino).await?;
+        let link = volume.nodes().file(ino).await?;
         if link.kind() != FileKind::Symlink {
             return Err(FsError::Invalid(format!("{ino} is no symbolic link")));
         }
         let _held = link.lock().read().await;
         let size = link.size().min(PAGE_BYTES) as usize;
         let mut target = match link.is_inline_data() {
-            true => volume.inline_bytes(&link).await?,
-            false if !volume.is_named(&link, 0).await? => {
+            true => volume.contents().inline_bytes(&link).await?,
+            false if !volume.contents().is_named(&link, 0).await? => {
                 return Err(FsError::Damaged { place: ino.to_string(), problem: "the link's target is a hole".into() });
             }
             false => volume.pages.file_page(&**volume, &link, 0, 1).await?.bytes().to_vec(),
@@ -50,14 +50,14 @@ impl FileView for F2fs {
     async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
         let volume = self.volume();
         volume.syscall(length).await;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         file.expect_regular()?;
         let _held = file.lock().read().await;
         let bytes = offset..offset.saturating_add(length);
         if !file.is_inline_data() {
             return volume.pages.read(&**volume, &file, bytes, manner).await;
         }
-        let content = volume.inline_bytes(&file).await?;
+        let content = volume.contents().inline_bytes(&file).await?;
         let end = file.size().min(bytes.end).min(content.len() as u64);
         if offset >= end {
             return Ok(Data::default());
@@ -69,31 +69,31 @@ impl FileView for F2fs {
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().read().await;
-        volume.names_from(&directory, cursor).await
+        volume.directories().names_from(&directory, cursor).await
     }
 
     async fn extended_attribute(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         let _held = file.lock().read().await;
-        volume.attribute_value(&file, name).await
+        volume.extended_attributes().attribute_value(&file, name).await
     }
 
     async fn extended_attributes(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         let _held = file.lock().read().await;
-        volume.attribute_names(&file).await
+        volume.extended_attributes().attribute_names(&file).await
     }
 
     async fn seek(&self, ino: Ino, offset: u64, target: SeekTarget) -> FsResult<u64> {
         let volume = self.volume();
         volume.syscall(0).await;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         file.expect_regular()?;
         let _held = file.lock().read().await;
         if file.is_inline_data() {

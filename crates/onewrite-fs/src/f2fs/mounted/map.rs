@@ -1,9 +1,9 @@
 //! Map: from a block of a file to the slot of a node that names it.
 
 use super::file::File;
-use super::volume::Volume;
+use super::views::Maps;
 use crate::api::{FsError, FsResult};
-use crate::f2fs::format::node::{self, FOOTER_OFFSET, POINTERS};
+use crate::f2fs::format::node::{self, FOOTER_OFFSET, NodeRole, POINTERS};
 use crate::f2fs::format::path::{NodePath, blocks_max};
 use crate::f2fs::format::{DataAddress, Nid};
 use crate::pages::PAGE_BYTES;
@@ -47,7 +47,7 @@ pub(super) fn size_max(file: &File) -> u64 {
     blocks_max(file.shape().address_count() as u64) * PAGE_BYTES
 }
 
-impl Volume {
+impl Maps<'_> {
     /// The way to block `logical`.
     ///
     /// # Errors
@@ -67,34 +67,34 @@ impl Volume {
     pub(super) async fn find(&self, file: &File, logical: u64) -> FsResult<Named> {
         let path = self.path(file, logical)?;
         let owner = file.number();
-        self.load_node(owner, owner, 0).await?;
+        self.nodes().load_node(owner, owner, 0).await?;
         let mut above = owner;
         for (depth, step) in path.steps().iter().enumerate() {
-            let nid = self.number_in(above, above == owner, step.slot)?;
+            let nid = self.number_in(above, owner, step.slot)?;
             if nid.is_none() {
                 return Ok(Named::Nothing { count: path.rest_below(depth) });
             }
-            self.load_node(nid, owner, step.offset).await?;
+            self.nodes().load_node(nid, owner, step.offset).await?;
             above = nid;
         }
         Ok(Named::By(self.slot(file, &path, above)))
     }
 
-    /// As [`Volume::find`], and makes the nodes that are missing.
+    /// As [`Maps::find`], and makes the nodes that are missing.
     ///
     /// # Errors
     /// [`FsError::NoSpace`]; device errors and damage.
     pub(super) async fn find_or_make(&self, file: &File, logical: u64) -> FsResult<Slot> {
         let path = self.path(file, logical)?;
         let owner = file.number();
-        self.load_node(owner, owner, 0).await?;
+        self.nodes().load_node(owner, owner, 0).await?;
         let mut above = owner;
         for step in path.steps() {
-            let mut nid = self.number_in(above, above == owner, step.slot)?;
+            let mut nid = self.number_in(above, owner, step.slot)?;
             if nid.is_none() {
                 nid = self.make_node(file, above, step.slot, step.offset).await?;
             }
-            self.load_node(nid, owner, step.offset).await?;
+            self.nodes().load_node(nid, owner, step.offset).await?;
             above = nid;
         }
         Ok(self.slot(file, &path, above))
@@ -109,8 +109,9 @@ impl Volume {
     }
 
     /// Number `slot` of a node that is in memory.
-    fn number_in(&self, node: Nid, is_inode: bool, slot: usize) -> FsResult<Nid> {
-        self.read_node(node, |bytes| FsResult::Ok(Nid(node::pointer(&bytes[..], number_at(is_inode, slot)))))
+    fn number_in(&self, node: Nid, owner: Nid, slot: usize) -> FsResult<Nid> {
+        let at = number_at(NodeRole::of(node, owner), slot);
+        self.nodes().read_node(node, |bytes| FsResult::Ok(Nid(node::pointer(&bytes[..], at))))
     }
 
     /// Makes an empty node below `above`, whose number `slot` names it then.
@@ -118,8 +119,8 @@ impl Volume {
         let owner = file.number();
         self.space.borrow_mut().reserve(1)?;
         let taken = async {
-            self.pages.make_room(self).await?;
-            let nid = self.take_number(Some(owner)).await?;
+            self.pages.make_room(self.volume()).await?;
+            let nid = self.nodes().take_number(Some(owner)).await?;
             // The numbers above were read before the waits; the file's lock keeps them as they are.
             match self.pages.holds(super::volume::node_key(above)) {
                 true => Ok(nid),
@@ -127,21 +128,23 @@ impl Volume {
             }
         };
         let nid = taken.await.inspect_err(|_| self.space.borrow_mut().unreserve(1))?;
-        self.space.borrow_mut().add_node(false);
-        self.put_new_node(nid, owner, offset, [0; 4096]);
-        self.change_node(above, owner, |bytes| node::put_pointer(bytes, number_at(above == owner, slot), nid.0));
+        self.space.borrow_mut().add_node(NodeRole::Other);
+        self.nodes().put_new_node(nid, owner, offset, [0; 4096]);
+        self.nodes().change_node(above, owner, |bytes| {
+            node::put_pointer(bytes, number_at(NodeRole::of(above, owner), slot), nid.0)
+        });
         self.add_blocks(file, 1);
         Ok(nid)
     }
 
     /// Brings a node back into memory whose position is the one of its footer.
     async fn reload(&self, nid: Nid, owner: Nid) -> FsResult<()> {
-        let entry = self.nat_entry(nid).await?;
+        let entry = self.nodes().nat_entry(nid).await?;
         let DataAddress::Block(block) = entry.address else {
             return Err(FsError::NotFound(format!("node {nid} (its number is free)")));
         };
         let offset = node::footer(&self.read_block(block).await?.bytes()[..]).offset;
-        self.load_node(nid, owner, offset).await
+        self.nodes().load_node(nid, owner, offset).await
     }
 
     /// What a slot of a node in memory says.
@@ -150,12 +153,12 @@ impl Volume {
             let word = bytes[slot.at..slot.at + 4].try_into().expect("four bytes");
             FsResult::Ok(DataAddress::from_disk(u32::from_le_bytes(word)))
         };
-        self.read_node(slot.node, read).expect("reading cannot fail")
+        self.nodes().read_node(slot.node, read).expect("reading cannot fail")
     }
 
     /// Changes what a slot of a node in memory says.
     pub(super) fn set_address(&self, file: &File, slot: &Slot, address: DataAddress) {
-        self.change_node(slot.node, file.number(), |bytes| {
+        self.nodes().change_node(slot.node, file.number(), |bytes| {
             bytes[slot.at..slot.at + 4].copy_from_slice(&address.to_disk().to_le_bytes());
         });
     }
@@ -163,20 +166,20 @@ impl Volume {
     /// Counts `count` blocks more for a file.
     pub(super) fn add_blocks(&self, file: &File, count: u64) {
         file.change_raw(|raw| raw.i_blocks.set(raw.i_blocks.get() + count));
-        self.note_unsaved(file);
+        self.nodes().note_unsaved(file);
     }
 
     /// Counts `count` blocks less for a file.
     pub(super) fn drop_blocks(&self, file: &File, count: u64) {
         file.change_raw(|raw| raw.i_blocks.set(raw.i_blocks.get().saturating_sub(count)));
-        self.note_unsaved(file);
+        self.nodes().note_unsaved(file);
     }
 }
 
 /// Index of number `slot` among the words of a node. In an inode the numbers end where the footer begins.
-pub(super) fn number_at(is_inode: bool, slot: usize) -> usize {
-    match is_inode {
-        true => FOOTER_OFFSET / 4 - crate::f2fs::format::inode::NODE_NUMBERS + slot,
-        false => slot,
+pub(super) fn number_at(role: NodeRole, slot: usize) -> usize {
+    match role {
+        NodeRole::Inode => FOOTER_OFFSET / 4 - crate::f2fs::format::inode::NODE_NUMBERS + slot,
+        NodeRole::Other => slot,
     }
 }

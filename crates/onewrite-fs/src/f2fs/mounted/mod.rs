@@ -28,6 +28,7 @@ mod create;
 mod directories;
 mod file;
 mod files;
+mod gate;
 mod load;
 mod look;
 mod map;
@@ -45,7 +46,10 @@ mod rename;
 mod sync;
 mod sync_line;
 mod truncate;
+mod unnamed;
+mod views;
 mod volume;
+mod wanted;
 mod write;
 
 pub use mount::F2fs;

@@ -4,16 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use onewrite_block::sync::{RwLock, Signal};
+use onewrite_block::sync::{RwLock, Signal, either};
 use onewrite_block::{DevicePort, PAGE_SIZE};
 
 use super::files::Files;
+use super::gate::Gate;
 use super::numbers::Numbers;
 use super::options::F2fsOptions;
+use super::orphans::Orphans;
 use super::pack::Reason;
 use super::recover::Recovered;
 use super::sync_line::SyncLine;
 use super::volume::Volume;
+use super::wanted::Wanted;
 use crate::api::{FsCounters, FsError, FsResult};
 use crate::block::BlockNo;
 use crate::devices::Devices;
@@ -26,7 +29,7 @@ use crate::f2fs::format::{Features, Layout, Nid};
 use crate::f2fs::space::{Log, Space};
 use crate::f2fs::summaries::Summaries;
 use crate::f2fs::tables::Tables;
-use crate::pages::{Pages, PagesOptions};
+use crate::pages::{Pages, PagesOptions, page_cache};
 
 /// Metadata pages that are kept while a mount reads the tables.
 const TABLE_PAGES: usize = 64;
@@ -50,7 +53,7 @@ impl F2fs {
     pub async fn mount(devices: impl Into<Devices>, options: F2fsOptions) -> FsResult<F2fs> {
         let port = devices.into().image_only("F2FS")?;
         let (mut volume, mut warnings) = open(port.clone(), options).await?;
-        let recovered = match volume.recover().await {
+        let recovered = match volume.recovery().recover().await {
             Err(error) if options.read_only => {
                 // What was rolled forward so far is in memory only.
                 (volume, _) = open(port, options).await?;
@@ -63,15 +66,15 @@ impl F2fs {
             }
             recovered => recovered?,
         };
-        let orphans = volume.read_orphans().await?;
+        let orphans = volume.recovery().read_orphans().await?;
         if !options.read_only {
-            volume.delete_orphans(orphans).await?;
+            volume.recovery().delete_orphans(orphans).await?;
             // A chain that ended early may go on behind nodes that are written next, unless the version is a new one.
             let was_unmounted = volume.checkpoint.borrow().has(flags::UMOUNT);
             if !was_unmounted {
-                volume.checkpoint_for(Reason::Mount).await?;
+                volume.checkpoints().checkpoint_for(Reason::Mount).await?;
             }
-            volume.start_tasks();
+            start_tasks(&volume);
         }
         Ok(F2fs { volume, recovered, warnings: warnings.iter().map(ToString::to_string).collect() })
     }
@@ -106,7 +109,7 @@ impl Volume {
         for _ in 0..ATTEMPTS {
             self.pages.dirty_files().sync_all(self).await?;
             let is_written = !self.pages.has_dirty();
-            self.checkpoint().await?;
+            self.checkpoints().checkpoint().await?;
             if is_written {
                 return Ok(());
             }
@@ -121,7 +124,7 @@ impl Volume {
         }
         if !self.options.read_only {
             self.sync_everything().await?;
-            self.checkpoint_for(Reason::Unmount).await?;
+            self.checkpoints().checkpoint_for(Reason::Unmount).await?;
         }
         self.is_unmounted.set(true);
         self.stopped.notify_all();
@@ -129,9 +132,24 @@ impl Volume {
     }
 }
 
+/// Starts the background tasks; they end with the mount.
+fn start_tasks(volume: &Rc<Volume>) {
+    let (flusher, evictor) = (Rc::clone(volume), Rc::clone(volume));
+    let (cleaner, keeper) = (Rc::clone(volume), Rc::clone(volume));
+    start_task(volume, async move { cleaner.cleaner().cleaning_task().await });
+    start_task(volume, async move { flusher.pages.dirty_files().flusher(&*flusher).await });
+    start_task(volume, async move { evictor.pages.eviction_task(&*evictor).await });
+    start_task(volume, async move { keeper.cleaner().checkpoint_task().await });
+}
+
+fn start_task(volume: &Rc<Volume>, task: impl Future<Output = ()> + 'static) {
+    let owner = Rc::clone(volume);
+    volume.runtime.spawn(async move { either(owner.stopped.wait(), task).await });
+}
+
 /// Opens an image as its last checkpoint has it. Gives the warnings, too.
 async fn open(port: DevicePort, options: F2fsOptions) -> FsResult<(Rc<Volume>, Vec<String>)> {
-    let cache = options.page_cache()?;
+    let cache = page_cache(options.cache_pages, options.cache_policy, F2fsOptions::FLASH_BLOCK_PAGES)?;
     let mut tables = Tables::open(&port, TABLE_PAGES).await?;
     check_supported(&tables.layout, &options)?;
     let warnings = std::mem::take(&mut tables.warnings);
@@ -150,7 +168,7 @@ fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Page
     Volume {
         changes: RwLock::new(&runtime),
         renames: RwLock::new(&runtime),
-        wanted: Signal::new(&runtime),
+        wanted: Wanted::new(&runtime),
         stopped: Signal::new(&runtime),
         port,
         options,
@@ -161,19 +179,16 @@ fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Page
         dirty_nodes: RefCell::default(),
         names_gone: RefCell::new(BTreeSet::new()),
         sit_journal: RefCell::new(sit_journal),
-        orphans: RefCell::default(),
-        has_new_orphans: Cell::new(false),
-        is_gate_closed: Cell::new(false),
-        under_way: Cell::new(0),
+        orphans: Orphans::default(),
+        gate: Gate::default(),
         is_unflushed: Cell::new(true),
         failure: RefCell::default(),
-        syncs: SyncLine::default(),
+        sync_line: SyncLine::default(),
         chained: Cell::new(0),
         moving: RefCell::default(),
         mounted_at: runtime.now(),
         runtime,
         age_at_mount: checkpoint.raw.elapsed_time.get(),
-        is_wanted: Cell::new(false),
         is_unmounted: Cell::new(false),
         counters: Cell::new(FsCounters::default()),
         next_generation: Cell::new(checkpoint.checksum),

@@ -3,12 +3,13 @@
 use onewrite_block::{Cause, Page, PageBytes};
 
 use super::node_batch::NodeBatch;
-use super::volume::{Volume, node_key};
+use super::views::Nodes;
+use super::volume::node_key;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::f2fs::format::inode::{CHECKSUM, checksum};
 use crate::f2fs::format::nat::NatEntry;
-use crate::f2fs::format::node::{self, Footer, XATTR_OFFSET};
+use crate::f2fs::format::node::{self, Footer, NodeRole, XATTR_OFFSET};
 use crate::f2fs::format::path;
 use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::Summary;
@@ -31,7 +32,7 @@ pub(super) enum NodesFor {
     },
 }
 
-impl Volume {
+impl Nodes<'_> {
     /// Brings node `nid` into memory, which belongs to inode `owner` at position `offset` of its tree. It stays there
     /// at least until the next wait.
     ///
@@ -56,7 +57,7 @@ impl Volume {
             if !self.layout.main.contains(block) {
                 return Err(FormatError::field(Place::Nat(nid), "block_addr", block.0, "outside the main area").into());
             }
-            self.pages.make_room(self).await?;
+            self.pages.make_room(self.volume()).await?;
             let Some(_loading) = self.pages.begin_load(key).await else { continue };
             if self.nat_entry(nid).await?.address != entry.address {
                 continue;
@@ -119,7 +120,7 @@ impl Volume {
         self.numbers.borrow_mut().give(nid);
         let mut space = self.space.borrow_mut();
         space.unreserve(1);
-        space.drop_node(nid == owner);
+        space.drop_node(NodeRole::of(nid, owner));
     }
 
     /// Changed nodes of an inode, in the order in which an fsync writes them: the inode last.

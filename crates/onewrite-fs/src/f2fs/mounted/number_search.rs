@@ -1,11 +1,11 @@
 //! Where a node lies, and the search for free numbers: what needs the blocks of the NAT.
 
-use super::volume::Volume;
+use super::views::Nodes;
 use crate::api::FsResult;
 use crate::f2fs::format::Nid;
 use crate::f2fs::format::nat::{self, NatEntry};
 
-impl Volume {
+impl Nodes<'_> {
     /// Where a node lies.
     pub(super) async fn nat_entry(&self, nid: Nid) -> FsResult<NatEntry> {
         if let Some(entry) = self.numbers.borrow().known(nid) {

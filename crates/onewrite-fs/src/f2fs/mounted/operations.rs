@@ -7,8 +7,6 @@ use std::rc::Rc;
 
 use onewrite_block::sync::RwGuard;
 
-use super::create::{check_target, refuse_dots};
-use super::directories::{check_name, display};
 use super::file::File;
 use super::mount::F2fs;
 use super::sync::Synced;
@@ -20,13 +18,14 @@ use crate::api::{
 use crate::content::Content;
 use crate::f2fs::format::dentry::NewEntry;
 use crate::f2fs::format::inode::put_times;
+use crate::names::{check_link_target, check_name, display, refuse_dots};
 use crate::pages::PagedFile;
 
 /// Runs a change between checkpoints; if it lacks space that a checkpoint may give back, makes one and tries again.
 macro_rules! as_change {
     ($volume:expr, $operation:expr) => {{
         let volume = $volume;
-        volume.balance().await?;
+        volume.cleaner().balance().await?;
         let mut has_waited = false;
         loop {
             let wanted = volume.numbers.borrow().changed_count();
@@ -38,7 +37,7 @@ macro_rules! as_change {
             match outcome {
                 Err(FsError::NoSpace { .. }) if !has_waited && wanted > 0 => {
                     has_waited = true;
-                    volume.checkpoint().await?;
+                    volume.checkpoints().checkpoint().await?;
                 }
                 outcome => break outcome,
             }
@@ -51,12 +50,12 @@ impl FileSystem for F2fs {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         let _held = file.lock().write().await;
         file.expect_undeleted()?;
         if let Some(size) = changes.size {
             file.expect_regular()?;
-            volume.check_end(&file, size)?;
+            volume.contents().check_end(&file, size)?;
         }
         as_change!(volume, volume.change_attributes(&file, changes))
     }
@@ -69,7 +68,7 @@ impl FileSystem for F2fs {
     }
 
     async fn symlink(&self, directory: Ino, name: &[u8], target: &[u8]) -> FsResult<Ino> {
-        check_target(target)?;
+        check_link_target(target)?;
         let node = NewNode { kind: FileKind::Symlink, permissions: 0o777, ..NewNode::FILE };
         self.volume().create_in(directory, name, node, target).await
     }
@@ -79,10 +78,10 @@ impl FileSystem for F2fs {
         volume.syscall(0).await;
         volume.check_writable()?;
         check_name(name)?;
-        let (directory, file) = (volume.directory(directory).await?, volume.file(ino).await?);
+        let (directory, file) = (volume.directories().directory(directory).await?, volume.nodes().file(ino).await?);
         let _held = directory.lock().write().await;
         directory.expect_named()?;
-        volume.expect_absent(&directory, name).await?;
+        volume.directories().expect_absent(&directory, name).await?;
         if file.is_directory() {
             return Err(FsError::NotPermitted(format!("a second name for the directory {ino}")));
         }
@@ -95,10 +94,10 @@ impl FileSystem for F2fs {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
-        let found = volume.expect_name(&directory, name).await?;
-        let file = volume.file(found.ino()).await?;
+        let found = volume.directories().expect_name(&directory, name).await?;
+        let file = volume.nodes().file(found.ino()).await?;
         if file.is_directory() {
             return Err(FsError::IsDirectory(display(name)));
         }
@@ -111,15 +110,15 @@ impl FileSystem for F2fs {
         volume.syscall(0).await;
         volume.check_writable()?;
         refuse_dots(name, "removed")?;
-        let directory = volume.directory(directory).await?;
+        let directory = volume.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
-        let found = volume.expect_name(&directory, name).await?;
-        let file = volume.file(found.ino()).await?;
+        let found = volume.directories().expect_name(&directory, name).await?;
+        let file = volume.nodes().file(found.ino()).await?;
         if !file.is_directory() {
             return Err(FsError::NotDirectory(display(name)));
         }
         let _file_held = file.lock().write().await;
-        if !volume.is_empty_directory(&file).await? {
+        if !volume.directories().is_empty_directory(&file).await? {
             return Err(FsError::NotEmpty(display(name)));
         }
         as_change!(volume, volume.remove_locked(&directory, name, &file))
@@ -132,21 +131,22 @@ impl FileSystem for F2fs {
         refuse_dots(from.1, "renamed")?;
         refuse_dots(to.1, "renamed")?;
         let _renames = volume.renames.write().await;
-        let (source, target) = (volume.directory(from.0).await?, volume.directory(to.0).await?);
+        let (source, target) =
+            (volume.directories().directory(from.0).await?, volume.directories().directory(to.0).await?);
         let _directories = lock_both(&source, &target).await;
         target.expect_named()?;
-        as_change!(volume, volume.rename_locked((&source, from.1), (&target, to.1), manner))
+        as_change!(volume, volume.directories().rename_locked((&source, from.1), (&target, to.1), manner))
     }
 
     async fn open(&self, ino: Ino) -> FsResult<()> {
-        self.volume().file(ino).await?.add_opener();
+        self.volume().nodes().file(ino).await?.add_opener();
         Ok(())
     }
 
     async fn release(&self, ino: Ino) -> FsResult<()> {
         let volume = self.volume();
         match volume.file_in_memory(crate::f2fs::format::Nid::from_ino(ino)) {
-            Some(file) => volume.release(&file).await,
+            Some(file) => volume.contents().release(&file).await,
             None => Ok(()),
         }
     }
@@ -155,7 +155,7 @@ impl FileSystem for F2fs {
         let volume = self.volume();
         volume.syscall(content.length()).await;
         volume.check_writable()?;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         file.expect_regular()?;
         let _held = file.lock().write().await;
         file.expect_undeleted()?;
@@ -164,7 +164,7 @@ impl FileSystem for F2fs {
             Position::End => file.size(),
         };
         if content.length() > 0 {
-            volume.write_file(&file, offset, content, manner).await?;
+            volume.contents().write_file(&file, offset, content, manner).await?;
         }
         Ok(offset)
     }
@@ -173,15 +173,15 @@ impl FileSystem for F2fs {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         file.expect_regular()?;
         if length == 0 {
             return Err(FsError::Invalid(format!("a range of no bytes at {offset}")));
         }
-        volume.check_end(&file, offset.saturating_add(length))?;
+        volume.contents().check_end(&file, offset.saturating_add(length))?;
         let _held = file.lock().write().await;
         file.expect_undeleted()?;
-        as_change!(volume, volume.allocate_file(&file, offset..offset + length, allocation))
+        as_change!(volume, volume.contents().allocate_file(&file, offset..offset + length, allocation))
     }
 
     async fn set_extended_attribute(
@@ -194,10 +194,10 @@ impl FileSystem for F2fs {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        let file = volume.file(ino).await?;
+        let file = volume.nodes().file(ino).await?;
         let _held = file.lock().write().await;
         file.expect_undeleted()?;
-        as_change!(volume, volume.set_attribute(&file, name, value, manner))
+        as_change!(volume, volume.extended_attributes().set_attribute(&file, name, value, manner))
     }
 
     fn drop_cached(&self, ino: Ino) {
@@ -210,14 +210,14 @@ impl FileSystem for F2fs {
 
     async fn fsync(&self, ino: Ino) -> FsResult<()> {
         self.volume().syscall(0).await;
-        let file = self.volume().file(ino).await?;
-        self.volume().sync_file(&file, Synced::Everything).await
+        let file = self.volume().nodes().file(ino).await?;
+        self.volume().syncs().sync_file(&file, Synced::Everything).await
     }
 
     async fn fdatasync(&self, ino: Ino) -> FsResult<()> {
         self.volume().syscall(0).await;
-        let file = self.volume().file(ino).await?;
-        self.volume().sync_file(&file, Synced::Data).await
+        let file = self.volume().nodes().file(ino).await?;
+        self.volume().syncs().sync_file(&file, Synced::Data).await
     }
 
     async fn sync(&self) -> FsResult<()> {
@@ -244,7 +244,7 @@ impl FileSystem for F2fs {
 impl Volume {
     async fn change_attributes(&self, file: &Rc<File>, changes: AttributeChanges) -> FsResult<()> {
         if let Some(size) = changes.size {
-            self.set_size(file, size).await?;
+            self.contents().set_size(file, size).await?;
         }
         file.change_raw(|raw| {
             if let Some(permissions) = changes.permissions {
@@ -262,17 +262,17 @@ impl Volume {
         self.syscall(0).await;
         self.check_writable()?;
         check_name(name)?;
-        let directory = self.directory(directory).await?;
+        let directory = self.directories().directory(directory).await?;
         let _held = directory.lock().write().await;
         directory.expect_named()?;
-        as_change!(self, self.create_node(&directory, name, node, target))
+        as_change!(self, self.directories().create_node(&directory, name, node, target))
     }
 
     async fn link_locked(&self, file: &Rc<File>, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
         if file.links() == u32::MAX {
             return Err(FsError::TooManyLinks(file.ino()));
         }
-        self.add_name(directory, NewEntry { ino: file.number(), kind: file.kind(), name }).await?;
+        self.directories().add_name(directory, NewEntry { ino: file.number(), kind: file.kind(), name }).await?;
         file.change_raw(|raw| raw.i_links.set(raw.i_links.get() + 1));
         self.stamp_changed(file);
         self.stamp_modified(directory);
@@ -281,11 +281,11 @@ impl Volume {
 
     /// Removes a name and one link of what it names.
     async fn remove_locked(&self, directory: &Rc<File>, name: &[u8], file: &Rc<File>) -> FsResult<()> {
-        self.remove_name(directory, name).await?;
+        self.directories().remove_name(directory, name).await?;
         let fewer = u32::from(file.is_directory());
         directory.change_raw(|raw| raw.i_links.set(raw.i_links.get().saturating_sub(fewer)));
         self.stamp_modified(directory);
-        self.drop_link(file).await
+        self.contents().drop_link(file).await
     }
 }
 

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use onewrite_block::{Nanos, PAGE_SIZE};
-use onewrite_cache::{CacheShape, PageCache, PolicyKind};
+use onewrite_cache::PolicyKind;
 
-use crate::api::{FsError, FsResult};
+use crate::f2fs::format::layout::SEGMENT_BLOCKS;
+use crate::pages;
 
 /// What an fsync promises about names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,25 +64,10 @@ pub struct F2fsOptions {
 
 impl F2fsOptions {
     /// Smallest page cache.
-    pub const CACHE_PAGES_MIN: usize = 256;
+    pub const CACHE_PAGES_MIN: usize = pages::CACHE_PAGES_MIN;
 
     /// Pages that the cache policies treat as one flash block: a segment.
-    const FLASH_BLOCK_PAGES: u64 = 512;
-
-    pub(super) fn page_cache(&self) -> FsResult<PageCache> {
-        if self.cache_pages < F2fsOptions::CACHE_PAGES_MIN {
-            let least = F2fsOptions::CACHE_PAGES_MIN;
-            let pages = self.cache_pages;
-            return Err(FsError::Invalid(format!("a page cache of {pages} pages; at least {least} (1 MiB)")));
-        }
-        let shape = CacheShape::new(self.cache_pages as u64, F2fsOptions::FLASH_BLOCK_PAGES);
-        let policy = self.cache_policy.policy(shape.map_err(FsError::Invalid)?);
-        let policy = policy.ok_or_else(|| {
-            let name = self.cache_policy;
-            FsError::Invalid(format!("cache policy `{name}` knows the future, so only `onewrite cache` has it"))
-        })?;
-        Ok(PageCache::new(self.cache_pages, policy))
-    }
+    pub(super) const FLASH_BLOCK_PAGES: u64 = SEGMENT_BLOCKS;
 }
 
 impl Default for F2fsOptions {

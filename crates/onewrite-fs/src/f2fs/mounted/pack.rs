@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use onewrite_block::{PAGE_SIZE, Page};
 use zerocopy::little_endian::{U32, U64};
 
-use super::volume::Volume;
+use super::views::Checkpoints;
 use crate::api::FsResult;
 use crate::block::BlockNo;
 use crate::f2fs::format::checkpoint::flags;
@@ -45,7 +45,7 @@ pub(super) struct Pack {
 const DATA_LOGS: [LogKind; 3] = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData];
 const NODE_LOGS: [LogKind; 3] = [LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode];
 
-impl Volume {
+impl Checkpoints<'_> {
     /// Plans how changed entries of the NAT become durable.
     pub(super) async fn plan_nat(&self) -> FsResult<Planned<Nid, NatEntry>> {
         let entries = self.numbers.borrow().entries();
@@ -106,7 +106,7 @@ impl Volume {
         segments: &Planned<SegmentNo, SitEntry>,
         reason: Reason,
     ) -> Pack {
-        let orphans: Vec<Nid> = self.orphans.borrow().iter().copied().collect();
+        let orphans: Vec<Nid> = self.orphans.all();
         let orphans = orphan::blocks(&orphans);
         let (summaries, is_compact) = self.summaries(numbers, segments, reason);
         let mut checkpoint = self.checkpoint.borrow().clone();

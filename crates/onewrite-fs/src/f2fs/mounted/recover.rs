@@ -14,18 +14,20 @@ use std::rc::Rc;
 use onewrite_block::{Page, PageBytes};
 
 use super::file::File;
+use super::views::Recovery;
 use super::volume::Volume;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::f2fs::format::checkpoint::flags;
 use crate::f2fs::format::dentry::NewEntry;
 use crate::f2fs::format::inode::{ADDRESSES, NODE_NUMBERS, NUMBERS, inline};
-use crate::f2fs::format::node::{self, FOOTER_OFFSET, Footer, POINTERS, XATTR_OFFSET};
+use crate::f2fs::format::node::{self, FOOTER_OFFSET, Footer, NodeRole, POINTERS, XATTR_OFFSET};
 use crate::f2fs::format::path::{first_block, is_direct};
 use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::{DataAddress, FormatError, Inode, Nid, Place};
 use crate::f2fs::space::Owner;
+use crate::names::check_name;
 use crate::pages::{PAGE_BYTES, PagedFile};
 
 /// What a mount rolled forward.
@@ -51,7 +53,7 @@ struct Synced {
     has_new_name: bool,
 }
 
-impl Volume {
+impl Recovery<'_> {
     /// Rolls forward, in memory. The caller makes a checkpoint then.
     ///
     /// # Errors
@@ -113,7 +115,7 @@ impl Volume {
         }
         self.space.borrow_mut().pass_barred();
         self.space.borrow_mut().open_reserve();
-        self.prepare_threads().await?;
+        self.cleaner().prepare_threads().await?;
         let space = self.space.borrow();
         let needed = [LogKind::HotData, LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode];
         let free = needed.into_iter().filter(|kind| space.next_block(*kind).is_some()).count();
@@ -133,17 +135,17 @@ impl Volume {
             Some(block) => Some(self.read_block(*block).await?),
             None => None,
         };
-        let is_known = self.nat_entry(owner).await?.address != DataAddress::Hole;
+        let is_known = self.nodes().nat_entry(owner).await?.address != DataAddress::Hole;
         let file = match (is_known, &inode) {
             (false, None) => return Ok(false),
             (false, Some(page)) => self.make_recovered(owner, page).await?,
-            (true, None) => self.file(owner.into()).await?,
+            (true, None) => self.nodes().file(owner.into()).await?,
             (true, Some(page)) => self.renew_inode(owner, page).await?,
         };
         self.recover_content(&file, synced, inode.as_ref()).await?;
         if let Some(block) = synced.nodes.get(&XATTR_OFFSET) {
             let page = self.read_block(*block).await?;
-            self.put_rest(&file, &page.bytes()[..FOOTER_OFFSET]).await?;
+            self.extended_attributes().put_rest(&file, &page.bytes()[..FOOTER_OFFSET]).await?;
         }
         if synced.has_new_name {
             self.recover_name(&file).await?;
@@ -159,28 +161,28 @@ impl Volume {
             bytes[inode.shape().content_range().start..inode.shape().xattr_range().start].fill(0);
         }
         bytes[NUMBERS..NUMBERS + 4 * NODE_NUMBERS].fill(0);
-        let version = self.nat_entry(owner).await?.version;
-        self.pages.make_room(self).await?;
+        let version = self.nodes().nat_entry(owner).await?.version;
+        self.pages.make_room(self.volume()).await?;
         {
             let mut space = self.space.borrow_mut();
             space.reserve(1)?;
-            space.add_node(true);
+            space.add_node(NodeRole::Inode);
         }
         self.numbers.borrow_mut().take(owner, version, owner);
-        self.put_new_node(owner, owner, 0, bytes);
-        let file = self.file(owner.into()).await?;
+        self.nodes().put_new_node(owner, owner, 0, bytes);
+        let file = self.nodes().file(owner.into()).await?;
         file.change_raw(|raw| {
             raw.i_blocks.set(1);
             raw.i_xattr_nid.set(0);
         });
-        self.note_unsaved(&file);
+        self.nodes().note_unsaved(&file);
         Ok(file)
     }
 
     /// Gives an inode that the checkpoint knows the fields and attributes of the chain's.
     async fn renew_inode(&self, owner: Nid, page: &Page) -> FsResult<Rc<File>> {
         let newer = Inode::decode(&page.bytes()[..], owner, &self.layout)?;
-        let old = self.file(owner.into()).await?;
+        let old = self.nodes().file(owner.into()).await?;
         if old.kind() != newer.kind {
             return Err(FormatError::field(
                 Place::Inode(owner),
@@ -191,35 +193,35 @@ impl Volume {
             .into());
         }
         let pages_end = newer.raw.i_size.get().div_ceil(PAGE_BYTES);
-        if !self.is_inline(&old) && is_inline(&newer) {
-            self.free_pages(&old, 0..u64::MAX).await?;
-        } else if !self.is_inline(&old) && newer.raw.i_size.get() < old.size() {
-            self.free_pages(&old, pages_end..u64::MAX).await?;
+        if !old.is_inline() && is_inline(&newer) {
+            self.contents().free_pages(&old, 0..u64::MAX).await?;
+        } else if !old.is_inline() && newer.raw.i_size.get() < old.size() {
+            self.contents().free_pages(&old, pages_end..u64::MAX).await?;
         } else {
-            self.move_out_content(&old).await?;
+            self.contents().move_out_content(&old).await?;
         }
         let (blocks, attributes) = (old.raw().i_blocks.get(), old.raw().i_xattr_nid.get());
         if old.shape() != newer.shape() {
             let rule = "the room for addresses differs from the checkpoint's";
             return Err(FormatError::field(Place::Inode(owner), "i_inline", newer.raw.i_inline, rule).into());
         }
-        self.save_inode(&old).await?;
+        self.nodes().save_inode(&old).await?;
         self.files.remove(owner);
-        self.load_node(owner, owner, 0).await?;
+        self.nodes().load_node(owner, owner, 0).await?;
         let copied = match is_inline(&newer) {
             true => newer.shape().content_range(),
             false => newer.shape().xattr_range(),
         };
-        self.change_node(owner, owner, |bytes: &mut PageBytes| {
+        self.nodes().change_node(owner, owner, |bytes: &mut PageBytes| {
             bytes[..ADDRESSES].copy_from_slice(&page.bytes()[..ADDRESSES]);
             bytes[copied.clone()].copy_from_slice(&page.bytes()[copied]);
         });
-        let file = self.file(owner.into()).await?;
+        let file = self.nodes().file(owner.into()).await?;
         file.change_raw(|raw| {
             raw.i_blocks.set(blocks);
             raw.i_xattr_nid.set(attributes);
         });
-        self.note_unsaved(&file);
+        self.nodes().note_unsaved(&file);
         Ok(file)
     }
 
@@ -232,7 +234,7 @@ impl Volume {
                 (0, Some(page)) => page.clone(),
                 _ => self.read_block(*block).await?,
             };
-            if *offset == 0 && self.is_inline(file) {
+            if *offset == 0 && file.is_inline() {
                 continue;
             }
             let shape = file.shape();
@@ -248,7 +250,7 @@ impl Volume {
         }
         for (logical, address) in &changes {
             if self.address_of(file, *logical).await? != *address {
-                self.free_pages(file, *logical..logical + 1).await?;
+                self.contents().free_pages(file, *logical..logical + 1).await?;
             }
         }
         for (logical, address) in changes {
@@ -260,27 +262,27 @@ impl Volume {
     }
 
     async fn address_of(&self, file: &File, logical: u64) -> FsResult<DataAddress> {
-        Ok(match self.find(file, logical).await? {
-            super::map::Named::By(slot) => self.address(&slot),
+        Ok(match self.maps().find(file, logical).await? {
+            super::map::Named::By(slot) => self.maps().address(&slot),
             super::map::Named::Nothing { .. } => DataAddress::Hole,
         })
     }
 
     async fn recover_address(&self, file: &Rc<File>, logical: u64, address: DataAddress) -> FsResult<()> {
-        let (_, outcome) = self.reserve_pages(file, logical..logical + 1).await;
+        let (_, outcome) = self.contents().reserve_pages(file, logical..logical + 1).await;
         outcome?;
         let DataAddress::Block(block) = address else { return Ok(()) };
-        let slot = self.find_or_make(file, logical).await?;
+        let slot = self.maps().find_or_make(file, logical).await?;
         let summary = Summary { nid: slot.node, slot: slot.index as u16 };
-        let version = self.nat_entry(slot.node).await?.version;
+        let version = self.nodes().nat_entry(slot.node).await?.version;
         self.recover_owner(block, Owner { summary, version }).await?;
-        let slot = self.find_or_make(file, logical).await?;
+        let slot = self.maps().find_or_make(file, logical).await?;
         if !self.space.borrow_mut().claim(block, Volume::log_of_content(file)) {
             let place = Place::FileBlock { inode: file.number(), logical };
             let rule = "an fsync named it, and something else has it";
             return Err(FormatError::field(place, "address", block.0, rule).into());
         }
-        self.set_address(file, &slot, address);
+        self.maps().set_address(file, &slot, address);
         Ok(())
     }
 
@@ -305,18 +307,18 @@ impl Volume {
             let length = (raw.i_namelen.get() as usize).min(raw.i_name.len());
             (Nid(raw.i_pino.get()), raw.i_name[..length].to_vec())
         };
-        super::directories::check_name(&name)?;
-        let directory = self.directory(parent.into()).await?;
+        check_name(&name)?;
+        let directory = self.directories().directory(parent.into()).await?;
         let new = NewEntry { ino: file.number(), kind: file.kind(), name: &name };
-        match self.find_name(&directory, &name).await? {
+        match self.directories().find_name(&directory, &name).await? {
             Some(found) if found.nid == file.number() => return Ok(()),
             // Linux's log: the name was taken over since the checkpoint.
             Some(found) => {
-                let loser = self.file(found.ino()).await?;
-                self.retarget_name(&directory, new).await?;
-                self.drop_link(&loser).await?;
+                let loser = self.nodes().file(found.ino()).await?;
+                self.directories().retarget_name(&directory, new).await?;
+                self.contents().drop_link(&loser).await?;
             }
-            None => self.add_name(&directory, new).await?,
+            None => self.directories().add_name(&directory, new).await?,
         }
         self.stamp_modified(&directory);
         Ok(())

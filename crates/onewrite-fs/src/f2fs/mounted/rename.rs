@@ -4,23 +4,23 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
-use super::directories::{check_name, display};
 use super::file::File;
 use super::options::FsyncMode;
-use super::volume::Volume;
+use super::views::Directories;
 use crate::api::{FileKind, FsError, FsResult, RenameManner};
 use crate::f2fs::format::dentry::NewEntry;
 use crate::f2fs::format::layout::ROOT_INODE;
 use crate::f2fs::format::new_inode::put_name;
+use crate::names::{check_name, display};
 
 type Name<'a> = (&'a Rc<File>, &'a [u8]);
 
-impl Volume {
+impl Directories<'_> {
     /// Renames with both directories locked; see `FileSystem::rename`. The caller holds `changes`.
     pub(super) async fn rename_locked(&self, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
         let found = self.expect_name(from.0, from.1).await?;
         check_name(to.1)?;
-        let file = self.file(found.ino()).await?;
+        let file = self.nodes().file(found.ino()).await?;
         let replaced = self.find_name(to.0, to.1).await?;
         match (replaced, manner) {
             (None, RenameManner::Exchange) => return Err(FsError::NotFound(display(to.1))),
@@ -39,11 +39,11 @@ impl Volume {
             }
             (Some(other), _) if other.nid == found.nid => Ok(()),
             (Some(other), RenameManner::Exchange) => {
-                let other = self.file(other.ino()).await?;
+                let other = self.nodes().file(other.ino()).await?;
                 self.exchange(from, to, &file, &other).await
             }
             (Some(other), _) => {
-                let victim = self.file(other.ino()).await?;
+                let victim = self.nodes().file(other.ino()).await?;
                 self.replace(from, to, &file, &victim).await
             }
         }
@@ -88,7 +88,7 @@ impl Volume {
         let _held = (first.lock().write().await, second.lock().write().await);
         self.retarget_name(to.0, NewEntry { ino: file.number(), kind: file.kind(), name: to.1 }).await?;
         self.finish_move(from, to, file, u32::from(victim.is_directory())).await?;
-        self.drop_link(victim).await
+        self.contents().drop_link(victim).await
     }
 
     /// Removes the old name of a moved inode; `gone` directories lost their place in the target.

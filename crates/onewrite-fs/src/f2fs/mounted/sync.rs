@@ -21,7 +21,7 @@ use onewrite_block::{Cause, Request};
 use super::file::File;
 use super::node_batch::NodeBatch;
 use super::nodes::NodesFor;
-use super::volume::Volume;
+use super::views::Syncs;
 use crate::api::{FileKind, FsError, FsResult};
 use crate::f2fs::format::Nid;
 use crate::f2fs::format::checkpoint::flags;
@@ -43,16 +43,16 @@ pub(super) enum Synced {
     Data,
 }
 
-impl Volume {
+impl Syncs<'_> {
     /// See `FileSystem::fsync` and `fdatasync`.
     pub(super) async fn sync_file(&self, file: &Rc<File>, what: Synced) -> FsResult<()> {
         self.check_writable()?;
         for _ in 0..ATTEMPTS {
             let held = file.lock().read().await;
-            self.pages.sync(self, file).await?;
+            self.pages.sync(self.volume(), file).await?;
             if file.pages().is_dirty() {
                 drop(held);
-                self.checkpoint().await?;
+                self.checkpoints().checkpoint().await?;
                 continue;
             }
             let _changes = self.changes.read().await;
@@ -67,13 +67,13 @@ impl Volume {
             drop((_changes, held));
             return self.wait_for_round(round).await;
         }
-        self.checkpoint().await
+        self.checkpoints().checkpoint().await
     }
 
     /// Whether recovery could not roll an fsync of the file forward.
     fn needs_checkpoint(&self, file: &File, what: Synced) -> bool {
         let has_changed = file.is_changed() || what == Synced::Everything && file.is_unsaved();
-        let has_nodes = !self.dirty_nodes_of(file.number()).is_empty();
+        let has_nodes = !self.nodes().dirty_nodes_of(file.number()).is_empty();
         if !has_changed && !has_nodes {
             return false;
         }
@@ -94,25 +94,25 @@ impl Volume {
     /// Gives the file's changed nodes their addresses. Returns the round that writes them.
     async fn place_for_sync(&self, file: &Rc<File>, what: Synced) -> FsResult<u64> {
         if what == Synced::Everything || file.is_changed() {
-            self.save_inode(file).await?;
+            self.nodes().save_inode(file).await?;
         }
-        let nids = self.dirty_nodes_of(file.number());
+        let nids = self.nodes().dirty_nodes_of(file.number());
         if nids.is_empty() {
-            return Ok(self.syncs.last());
+            return Ok(self.sync_line.last());
         }
         let has_new_name = self.numbers.borrow().is_new(file.number());
         self.chained.set(self.chained.get() + nids.len());
-        let mut batch = self.syncs.batch();
-        let placed = self.place_nodes(&mut batch, file.number(), &nids, NodesFor::Fsync { has_new_name });
+        let mut batch = self.sync_line.batch();
+        let placed = self.nodes().place_nodes(&mut batch, file.number(), &nids, NodesFor::Fsync { has_new_name });
         // Half a file's nodes without a mark are nothing to recovery, but the next checkpoint must come first.
         placed.inspect_err(|_| file.bind_to(self.version()))?;
-        Ok(self.syncs.next())
+        Ok(self.sync_line.next())
     }
 
     /// Waits until a round has ended; runs it if nobody does.
     async fn wait_for_round(&self, round: u64) -> FsResult<()> {
-        while !self.syncs.has_ended(round) {
-            match self.syncs.is_running() {
+        while !self.sync_line.has_ended(round) {
+            match self.sync_line.is_running() {
                 true => self.pages.progress().wait().await,
                 false => self.run_round().await?,
             }
@@ -121,8 +121,8 @@ impl Volume {
     }
 
     async fn run_round(&self) -> FsResult<()> {
-        let outcome = self.write_round(self.syncs.begin()).await;
-        self.syncs.end();
+        let outcome = self.write_round(self.sync_line.begin()).await;
+        self.sync_line.end();
         self.pages.progress().notify_all();
         outcome.inspect_err(|error| self.fail(error))
     }
@@ -133,7 +133,7 @@ impl Volume {
         }
         let is_one = batch.run_count() == 1 && self.port.geometry().fua;
         let durability = if is_one { Durability::Fua } else { Durability::Volatile };
-        self.write_nodes(batch, durability, Cause::Journal).await?;
+        self.nodes().write_nodes(batch, durability, Cause::Journal).await?;
         self.count(|counters| counters.commits += 1);
         if is_one { Ok(()) } else { self.flush().await }
     }
@@ -146,6 +146,6 @@ impl Volume {
 
     /// Waits until all placed nodes are written.
     pub(super) async fn wait_for_rounds(&self) -> FsResult<()> {
-        self.wait_for_round(self.syncs.last()).await
+        self.wait_for_round(self.sync_line.last()).await
     }
 }

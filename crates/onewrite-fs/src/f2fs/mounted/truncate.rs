@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use super::file::File;
 use super::map::{Named, number_at};
-use super::volume::Volume;
+use super::views::Contents;
 use crate::api::{Allocation, FileKind, FsError, FsResult, Ino};
 use crate::content::Content;
-use crate::f2fs::format::node::{self, POINTERS, XATTR_OFFSET};
+use crate::f2fs::format::node::{self, NodeRole, POINTERS, XATTR_OFFSET};
 use crate::f2fs::format::{DataAddress, Nid};
 use crate::pages::{PAGE_BYTES, PagedFile};
 
-impl Volume {
+impl Contents<'_> {
     /// Sets the size of a file. The caller holds its lock alone, and `changes`.
     pub(super) async fn set_size(&self, file: &Rc<File>, size: u64) -> FsResult<()> {
         self.move_out_content(file).await?;
@@ -36,7 +36,7 @@ impl Volume {
         let end = pages.end.min(super::map::size_max(file) / PAGE_BYTES);
         let mut index = pages.start;
         while index < end {
-            let slot = match self.find(file, index).await? {
+            let slot = match self.maps().find(file, index).await? {
                 Named::Nothing { count } => {
                     index = index.saturating_add(count);
                     continue;
@@ -46,9 +46,9 @@ impl Volume {
             let count = slot.left.min(end - index);
             let mut freed = 0;
             for slot in (0..count).map(|behind| slot.behind(behind)) {
-                let address = self.address(&slot);
+                let address = self.maps().address(&slot);
                 if address != DataAddress::Hole {
-                    self.set_address(file, &slot, DataAddress::Hole);
+                    self.maps().set_address(file, &slot, DataAddress::Hole);
                     freed += 1;
                 }
                 if let DataAddress::Block(block) = address {
@@ -57,7 +57,7 @@ impl Volume {
             }
             if freed > 0 {
                 self.space.borrow_mut().unreserve(freed);
-                self.drop_blocks(file, freed);
+                self.maps().drop_blocks(file, freed);
             }
             if slot.node != file.number() {
                 self.drop_empty_nodes(file, index).await?;
@@ -69,31 +69,31 @@ impl Volume {
 
     /// Drops the nodes on the way to block `logical` that name nothing, from below.
     async fn drop_empty_nodes(&self, file: &Rc<File>, logical: u64) -> FsResult<()> {
-        let path = self.path(file, logical)?;
+        let path = self.maps().path(file, logical)?;
         let owner = file.number();
         let mut chain = vec![(owner, 0)];
         for step in path.steps() {
             let (above, offset) = *chain.last().expect("the inode");
-            self.load_node(above, owner, offset).await?;
-            let at = number_at(above == owner, step.slot);
-            let nid = self.read_node(above, |bytes| FsResult::Ok(Nid(node::pointer(&bytes[..], at))))?;
+            self.nodes().load_node(above, owner, offset).await?;
+            let at = number_at(NodeRole::of(above, owner), step.slot);
+            let nid = self.nodes().read_node(above, |bytes| FsResult::Ok(Nid(node::pointer(&bytes[..], at))))?;
             chain.push((nid, step.offset));
         }
         for depth in (1..chain.len()).rev() {
             let (nid, offset) = chain[depth];
-            self.load_node(nid, owner, offset).await?;
+            self.nodes().load_node(nid, owner, offset).await?;
             let is_empty = |bytes: &onewrite_block::PageBytes| {
                 FsResult::Ok((0..POINTERS).all(|index| node::pointer(&bytes[..], index) == 0))
             };
-            if !self.read_node(nid, is_empty)? {
+            if !self.nodes().read_node(nid, is_empty)? {
                 return Ok(());
             }
             let (above, offset) = chain[depth - 1];
-            self.load_node(above, owner, offset).await?;
-            let at = number_at(above == owner, path.steps()[depth - 1].slot);
-            self.change_node(above, owner, |bytes| node::put_pointer(bytes, at, 0));
-            self.drop_node(nid, owner);
-            self.drop_blocks(file, 1);
+            self.nodes().load_node(above, owner, offset).await?;
+            let at = number_at(NodeRole::of(above, owner), path.steps()[depth - 1].slot);
+            self.nodes().change_node(above, owner, |bytes| node::put_pointer(bytes, at, 0));
+            self.nodes().drop_node(nid, owner);
+            self.maps().drop_blocks(file, 1);
             // An fsync writes the nodes that are there; it cannot say that one is gone.
             file.bind_to(self.version());
         }
@@ -105,20 +105,20 @@ impl Volume {
         let owner = file.number();
         self.pages.discard(owner.0.into(), 0..u64::MAX);
         self.pages.wait_for_writes(&**file).await;
-        if matches!(file.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink) && !self.is_inline(file) {
+        if matches!(file.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink) && !file.is_inline() {
             self.free_pages(file, 0..u64::MAX).await?;
         }
         self.pages.dirty_files().forget(&**file);
         let attributes = Nid(file.raw().i_xattr_nid.get());
         if attributes.is_some() {
-            self.load_node(attributes, owner, XATTR_OFFSET).await?;
-            self.drop_node(attributes, owner);
+            self.nodes().load_node(attributes, owner, XATTR_OFFSET).await?;
+            self.nodes().drop_node(attributes, owner);
         }
         file.note_deleted();
         self.files.remove(owner);
-        self.drop_orphan(owner);
-        self.load_node(owner, owner, 0).await?;
-        self.drop_node(owner, owner);
+        self.orphans.remove(owner);
+        self.nodes().load_node(owner, owner, 0).await?;
+        self.nodes().drop_node(owner, owner);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl Volume {
         match (left, file.is_open()) {
             (0, false) => self.delete(file).await,
             (0, true) => {
-                self.add_orphan(file.number());
+                self.orphans.insert(file.number());
                 Ok(())
             }
             _ => Ok(()),
@@ -207,7 +207,7 @@ impl Volume {
         if bytes.is_empty() || !self.is_written(file, index).await? {
             return Ok(());
         }
-        self.pages.file_page(self, file, index, index + 1).await?;
+        self.pages.file_page(self.volume(), file, index, index + 1).await?;
         let at = (bytes.start % PAGE_BYTES) as usize;
         let part = at..at + (bytes.end - bytes.start) as usize;
         self.pages.change_dirty(&**file, index, part, |bytes| bytes.fill(0));
@@ -248,25 +248,14 @@ impl Volume {
                 false => Ok(()),
             };
         }
-        let page = self.pages.file_page(self, file, from, from + 1).await?;
+        let page = self.pages.file_page(self.volume(), file, from, from + 1).await?;
         let bytes = page.bytes().to_vec();
         let (reached, outcome) = self.reserve_pages(file, to..to + 1).await;
         debug_assert!(outcome.is_err() || reached > to, "the page has a block");
         outcome?;
         let content = (to * PAGE_BYTES, Content::Bytes(&bytes[..]));
-        let mut step = self.pages.begin_step(self, file, to..to + 1, content).await?;
-        self.pages.put_dirty(self, file, to..to + 1, &mut step).await
-    }
-
-    /// Whether content or names lie in the inode.
-    pub(super) fn is_inline(&self, file: &File) -> bool {
-        use crate::f2fs::format::inode::inline::{DATA, DENTRY};
-        file.has_inline(DATA) || file.has_inline(DENTRY)
-    }
-
-    /// Version of the last durable checkpoint.
-    pub(super) fn version(&self) -> u64 {
-        self.checkpoint.borrow().version()
+        let mut step = self.pages.begin_step(self.volume(), file, to..to + 1, content).await?;
+        self.pages.put_dirty(self.volume(), file, to..to + 1, &mut step).await
     }
 }
 

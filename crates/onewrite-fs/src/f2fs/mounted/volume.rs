@@ -10,9 +10,12 @@ use onewrite_cache::PageKey;
 
 use super::file::File;
 use super::files::Files;
+use super::gate::Gate;
 use super::numbers::Numbers;
 use super::options::F2fsOptions;
+use super::orphans::Orphans;
 use super::sync_line::SyncLine;
+use super::wanted::Wanted;
 use crate::api::{FsCounters, FsError, FsResult, Timestamp};
 use crate::block::BlockNo;
 use crate::f2fs::format::sit::{SitEntry, test_bit};
@@ -47,19 +50,14 @@ pub(in crate::f2fs) struct Volume {
     pub(super) names_gone: RefCell<BTreeSet<(Nid, u32)>>,
     /// Entries of the SIT that the last checkpoint's journal holds.
     pub(super) sit_journal: RefCell<BTreeMap<SegmentNo, SitEntry>>,
-    /// Inodes without a name that are open.
-    pub(super) orphans: RefCell<BTreeSet<Nid>>,
-    /// Whether the orphans differ from those of the last checkpoint.
-    pub(super) has_new_orphans: Cell<bool>,
+    pub(super) orphans: Orphans,
     pub(super) changes: RwLock,
     pub(super) renames: RwLock,
-    pub(super) is_gate_closed: Cell<bool>,
-    /// Runs of content under way.
-    pub(super) under_way: Cell<usize>,
+    pub(super) gate: Gate,
     /// Whether content arrived since the last FLUSH began.
     pub(super) is_unflushed: Cell<bool>,
     pub(super) failure: RefCell<Option<FsError>>,
-    pub(super) syncs: SyncLine,
+    pub(super) sync_line: SyncLine,
     /// Nodes that fsyncs placed since the last checkpoint.
     pub(super) chained: Cell<usize>,
     /// Pages that cleaning moves.
@@ -67,9 +65,7 @@ pub(in crate::f2fs) struct Volume {
     pub(super) mounted_at: Nanos,
     /// Seconds that the file system had been mounted in its life before this mount.
     pub(super) age_at_mount: u64,
-    /// Notified when somebody wants a checkpoint.
-    pub(super) wanted: Signal,
-    pub(super) is_wanted: Cell<bool>,
+    pub(super) wanted: Wanted,
     /// Notified once, at unmount.
     pub(super) stopped: Signal,
     pub(super) is_unmounted: Cell<bool>,
@@ -147,6 +143,23 @@ impl Volume {
     pub(super) async fn read_block(&self, block: BlockNo) -> FsResult<Page> {
         let mut pages = self.port.request(Request::read(block.page(), 1, Cause::Metadata)).await?;
         Ok(pages.pop().expect("a read of one page gives one"))
+    }
+
+    /// Version of the last durable checkpoint.
+    pub(super) fn version(&self) -> u64 {
+        self.checkpoint.borrow().version()
+    }
+
+    /// Stamps the file's content as modified.
+    pub(super) fn stamp_modified(&self, file: &File) {
+        file.stamp_modified(self.timestamp());
+        self.nodes().note_unsaved(file);
+    }
+
+    /// Stamps the inode as changed.
+    pub(super) fn stamp_changed(&self, file: &File) {
+        file.stamp_changed(self.timestamp());
+        self.nodes().note_unsaved(file);
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut FsCounters)) {

@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use super::file::File;
 use super::map::size_max;
-use super::volume::Volume;
+use super::views::Contents;
 use crate::api::{FsError, FsResult, Manner};
 use crate::content::Content;
 use crate::f2fs::format::DataAddress;
 use crate::pages::{PAGE_BYTES, PagedFile, check_direct, page_key};
 use crate::transfer::step_end;
 
-impl Volume {
+impl Contents<'_> {
     /// # Errors
     /// [`FsError::TooLarge`] if no map reaches byte `end`.
     pub(super) fn check_end(&self, file: &File, end: u64) -> FsResult<()> {
@@ -40,8 +40,8 @@ impl Volume {
         let mut start = offset;
         while start < end {
             let stop = step_end(start, end);
-            self.pages.dirty_files().throttle(self).await?;
-            self.balance().await?;
+            self.pages.dirty_files().throttle(self.volume()).await?;
+            self.cleaner().balance().await?;
             self.write_step(file, start..stop, (offset, content)).await?;
             start = stop;
         }
@@ -53,10 +53,10 @@ impl Volume {
         self.check_writable()?;
         self.move_out_content(file).await?;
         let (first, last) = (bytes.start / PAGE_BYTES, (bytes.end - 1) / PAGE_BYTES);
-        let mut step = self.pages.begin_step(self, file, first..last + 1, whole).await?;
+        let mut step = self.pages.begin_step(self.volume(), file, first..last + 1, whole).await?;
         let (reached, outcome) = self.reserve_pages(file, first..last + 1).await;
         if reached > first {
-            self.pages.put_dirty(self, file, first..reached, &mut step).await?;
+            self.pages.put_dirty(self.volume(), file, first..reached, &mut step).await?;
             self.grow_to(file, bytes.end.min(reached * PAGE_BYTES));
             self.stamp_modified(file);
         }
@@ -67,7 +67,7 @@ impl Volume {
     pub(super) async fn reserve_pages(&self, file: &Rc<File>, pages: Range<u64>) -> (u64, FsResult<()>) {
         let mut index = pages.start;
         while index < pages.end {
-            let slot = match self.find_or_make(file, index).await {
+            let slot = match self.maps().find_or_make(file, index).await {
                 Ok(slot) => slot,
                 Err(error) => return (index, Err(error)),
             };
@@ -75,12 +75,12 @@ impl Volume {
             let first = index;
             while index < stop {
                 let slot = slot.behind(index - first);
-                if self.address(&slot) == DataAddress::Hole {
+                if self.maps().address(&slot) == DataAddress::Hole {
                     if let Err(error) = self.space.borrow_mut().reserve(1) {
                         return (index, Err(error));
                     }
-                    self.set_address(file, &slot, DataAddress::Reserved);
-                    self.add_blocks(file, 1);
+                    self.maps().set_address(file, &slot, DataAddress::Reserved);
+                    self.maps().add_blocks(file, 1);
                 }
                 index += 1;
             }
@@ -91,20 +91,8 @@ impl Volume {
     fn grow_to(&self, file: &File, end: u64) {
         if end > file.size() {
             file.change_raw(|raw| raw.i_size.set(end));
-            self.note_unsaved(file);
+            self.nodes().note_unsaved(file);
         }
-    }
-
-    /// Stamps the file's content as modified.
-    pub(super) fn stamp_modified(&self, file: &File) {
-        file.stamp(true, self.timestamp());
-        self.note_unsaved(file);
-    }
-
-    /// Stamps the inode as changed.
-    pub(super) fn stamp_changed(&self, file: &File) {
-        file.stamp(false, self.timestamp());
-        self.note_unsaved(file);
     }
 
     async fn write_past_cache(&self, file: &Rc<File>, offset: u64, content: Content<'_>) -> FsResult<()> {
@@ -112,12 +100,12 @@ impl Volume {
         if first == stop {
             return Ok(());
         }
-        self.balance().await?;
+        self.cleaner().balance().await?;
         {
             let _changes = self.changes.read().await;
             self.check_writable()?;
             self.move_out_content(file).await?;
-            self.pages.write_pages(self, file, first..stop).await?;
+            self.pages.write_pages(self.volume(), file, first..stop).await?;
             self.pages.wait_for_writes(&**file).await;
             let (reached, outcome) = self.reserve_pages(file, first..stop).await;
             debug_assert!(outcome.is_err() || reached == stop, "all pages have a block");
@@ -132,7 +120,7 @@ impl Volume {
             }
         };
         let pages = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages.write_past_cache(self, file, first, pages).await?;
+        self.pages.write_past_cache(self.volume(), file, first, pages).await?;
         drop(overwriting);
         let _changes = self.changes.read().await;
         self.grow_to(file, offset + content.length());
@@ -147,7 +135,7 @@ impl Volume {
         if used == 0 || !self.is_written(file, index).await? {
             return Ok(());
         }
-        let page = self.pages.file_page(self, file, index, index + 1).await?;
+        let page = self.pages.file_page(self.volume(), file, index, index + 1).await?;
         if page.bytes()[used..].iter().any(|byte| *byte != 0) {
             self.pages.change_dirty(&**file, index, used..PAGE_BYTES as usize, |bytes| bytes.fill(0));
         }
@@ -156,9 +144,9 @@ impl Volume {
 
     /// Whether page `index` has content: a block, or a dirty page that gets one.
     pub(super) async fn is_written(&self, file: &File, index: u64) -> FsResult<bool> {
-        Ok(match self.find(file, index).await? {
+        Ok(match self.maps().find(file, index).await? {
             super::map::Named::By(slot) => {
-                let is_block = matches!(self.address(&slot), DataAddress::Block(_));
+                let is_block = matches!(self.maps().address(&slot), DataAddress::Block(_));
                 is_block || self.pages.is_newer(page_key(file, index))
             }
             super::map::Named::Nothing { .. } => false,
@@ -167,8 +155,8 @@ impl Volume {
 
     /// Whether a block is named or reserved for page `index`.
     pub(super) async fn is_named(&self, file: &File, index: u64) -> FsResult<bool> {
-        Ok(match self.find(file, index).await? {
-            super::map::Named::By(slot) => self.address(&slot) != DataAddress::Hole,
+        Ok(match self.maps().find(file, index).await? {
+            super::map::Named::By(slot) => self.maps().address(&slot) != DataAddress::Hole,
             super::map::Named::Nothing { .. } => false,
         })
     }

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use onewrite_block::Page;
 
 use super::format::layout::SEGMENT_BLOCKS;
+use super::format::node::NodeRole;
 use super::format::sit::{LogKind, SitEntry};
 use super::format::summary::{self, SummaryKind};
 use super::format::{Checkpoint, Layout, SegmentNo};
@@ -140,15 +141,15 @@ impl Space {
     }
 
     /// Counts a node that was made; its block is reserved.
-    pub(super) fn add_node(&mut self, is_inode: bool) {
+    pub(super) fn add_node(&mut self, role: NodeRole) {
         self.counts.nodes += 1;
-        self.counts.inodes += u32::from(is_inode);
+        self.counts.inodes += u32::from(role == NodeRole::Inode);
     }
 
     /// Counts a node that is gone; its block is no longer reserved.
-    pub(super) fn drop_node(&mut self, is_inode: bool) {
+    pub(super) fn drop_node(&mut self, role: NodeRole) {
         self.counts.nodes = self.counts.nodes.saturating_sub(1);
-        self.counts.inodes = self.counts.inodes.saturating_sub(u32::from(is_inode));
+        self.counts.inodes = self.counts.inodes.saturating_sub(u32::from(role == NodeRole::Inode));
     }
 
     /// Whether a block of the main area is in use.
