@@ -6,7 +6,7 @@ use crate::cut::DeviceCuts;
 use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::in_line::explore_side_by_side;
-use crate::minimise::minimise_watched;
+use crate::minimise::minimised;
 use crate::plan::{CrashPlan, Stage};
 use crate::report::Report;
 use crate::state_id::StateId;
@@ -23,18 +23,29 @@ pub fn crash<S: Subject + Clone + Send>(
     plan: CrashPlan<'_>,
     progress: impl Fn(Stage),
 ) -> Result<Report, CrashError> {
-    let mut report = match plan.jobs {
-        0 | 1 => explore_alone(&subject, workloads, plan, &progress)?,
-        _ => explore_side_by_side(&subject, workloads, plan, &progress)?,
-    };
-    if plan.minimises {
-        let count = report.violations.len();
-        for (violation, number) in report.violations.iter_mut().zip(1..) {
-            let watch = |tries, tries_max| progress(Stage::Shrinking { number, count, tries, tries_max });
-            *violation = minimise_watched(&subject, violation, plan, &watch)?;
-        }
+    match plan.jobs {
+        0 | 1 => explore_alone(&subject, workloads, plan, &progress),
+        _ => explore_side_by_side(&subject, workloads, plan, &progress),
     }
-    Ok(report)
+}
+
+/// Makes each violation of `report` smaller, with at most `judged_max` judgements for each. Calls `progress` now and
+/// then with the present stage.
+///
+/// # Errors
+/// If a workload cannot be run at all.
+pub fn minimise<S: Subject + Clone>(
+    subject: &S,
+    report: &mut Report,
+    (plan, judged_max): (CrashPlan<'_>, u64),
+    progress: impl Fn(Stage),
+) -> Result<(), CrashError> {
+    let count = report.violations.len();
+    for (violation, number) in report.violations.iter_mut().zip(1..) {
+        let watch = |tries, tries_max| progress(Stage::Shrinking { number, count, tries, tries_max });
+        *violation = minimised(subject, violation, (plan, judged_max), &watch)?;
+    }
+    Ok(())
 }
 
 fn explore_alone<S: Subject + Clone>(

@@ -69,7 +69,7 @@ pub use action::{Action, AttributeChange, Blocks, SharePart, Workload};
 pub use application::{
     Application, ApplicationFailure, ApplicationReport, Check, Recorder, RecoveredTree, Verdict, explore_application,
 };
-pub use crash::{crash, replay};
+pub use crash::{crash, minimise, replay};
 pub use cut::DeviceCuts;
 pub use error::CrashError;
 pub use explore::explore;

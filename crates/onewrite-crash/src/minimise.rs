@@ -2,7 +2,7 @@
 //!
 //! Operations come first: parts of the workload are removed, halves before single operations, while some state still
 //! breaks the same promise. Then the state: each lost unit is put back, if the promise still breaks. Both searches are
-//! greedy and bounded, so the result is small, but not always the smallest.
+//! greedy and bounded by judgements, not by time: the result is small, not always the smallest, and the same each time.
 
 use crate::action::{Action, Workload};
 use crate::cut::DeviceCuts;
@@ -10,7 +10,7 @@ use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::options::ExploreOptions;
 use crate::plan::{CrashPlan, MakeDevice};
-use crate::report::Violation;
+use crate::report::{Report, Violation};
 use crate::state_id::StateId;
 use crate::subject::Subject;
 
@@ -22,20 +22,21 @@ const STATES_MAX: u64 = 3_000;
 const DEVICE_CUTS: DeviceCuts = DeviceCuts { points: 200, chances: 2, only: None };
 
 /// A smaller violation of the same promise; `violation` itself if none is found. For a cut inside a device or a fault,
-/// only the workload becomes smaller. Calls `watch` with the number of smaller workloads tried, and the most to try.
+/// only the workload becomes smaller. Spends `judged_max` judgements, hardly more. Calls `watch` with the number of
+/// smaller workloads tried, and the most to try.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
-pub(crate) fn minimise_watched<S: Subject + Clone>(
+pub(crate) fn minimised<S: Subject + Clone>(
     subject: &S,
     violation: &Violation,
-    plan: CrashPlan<'_>,
+    (plan, judged_max): (CrashPlan<'_>, u64),
     watch: &dyn Fn(usize, usize),
 ) -> Result<Violation, CrashError> {
     let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every: 0, ..plan.options.clone() };
-    let (kind, tries) = (violation.state.parse()?, 0);
+    let (kind, tries, left) = (violation.state.parse()?, 0, judged_max);
     let (device, best) = (plan.device, violation.clone());
-    let mut search = Search { subject, options: &quick, device, kind, best, tries, watch };
+    let mut search = Search { subject, options: quick, device, kind, best, tries, left, watch };
     search.leave_tasks_out()?;
     search.leave_actions_out()?;
     search.put_units_back()?;
@@ -44,12 +45,14 @@ pub(crate) fn minimise_watched<S: Subject + Clone>(
 
 struct Search<'s, S> {
     subject: &'s S,
-    options: &'s ExploreOptions,
+    options: ExploreOptions,
     device: Option<&'s MakeDevice<'s>>,
     /// The state in which the violation was found.
     kind: StateId,
     best: Violation,
     tries: usize,
+    /// Judgements left to spend.
+    left: u64,
     watch: &'s dyn Fn(usize, usize),
 }
 
@@ -60,23 +63,30 @@ impl<S: Subject + Clone> Search<'_, S> {
 
     /// Keeps `workload` if it breaks the same promise.
     fn try_workload(&mut self, workload: &Workload) -> Result<bool, CrashError> {
-        if self.tries >= TRIES_MAX {
+        if self.tries >= TRIES_MAX || self.left == 0 {
             return Ok(false);
         }
         (self.watch)(self.tries, TRIES_MAX);
         self.tries += 1;
-        let mut explorer = Explorer::new(self.subject.clone(), self.options);
+        self.options.states_max = STATES_MAX.min(self.left);
+        let mut explorer = Explorer::new(self.subject.clone(), &self.options);
         match (&self.kind, self.device) {
             (StateId::Device { .. }, Some(make)) => explorer.explore_device(make, workload, &DEVICE_CUTS)?,
             (StateId::Fault(_), _) => explorer.explore_faults(workload, 1)?,
             _ => explorer.explore(workload)?,
         }
-        let found = explorer.into_report().violations.into_iter().find(|other| other.promise == self.best.promise);
+        let found = self.spend(explorer.into_report());
         let is_found = found.is_some();
         if let Some(found) = found {
             self.best = found;
         }
         Ok(is_found)
+    }
+
+    /// Counts what an exploration cost. Returns its violation of the same promise.
+    fn spend(&mut self, report: Report) -> Option<Violation> {
+        self.left = self.left.saturating_sub(report.judged.max(1));
+        report.violations.into_iter().find(|other| other.promise == self.best.promise)
     }
 
     fn leave_tasks_out(&mut self) -> Result<(), CrashError> {
@@ -117,6 +127,9 @@ impl<S: Subject + Clone> Search<'_, S> {
         let workload = self.workload();
         let mut unit = 0;
         while let StateId::Door(mut cuts) = self.best.state.parse()? {
+            if self.left == 0 {
+                break;
+            }
             let last = cuts.last_mut().expect("a state has a cut");
             if last.choice.torn.is_some() || unit > last.choice.kept.iter().max().copied().unwrap_or(0) + 64 {
                 break;
@@ -131,14 +144,14 @@ impl<S: Subject + Clone> Search<'_, S> {
     }
 
     fn try_state(&mut self, workload: &Workload, state: &str) -> Result<(), CrashError> {
-        let mut explorer = Explorer::new(self.subject.clone(), self.options);
+        let mut explorer = Explorer::new(self.subject.clone(), &self.options);
         match explorer.replay(workload, state) {
             Ok(()) => (),
             // This unit does not exist.
             Err(CrashError::State { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
-        let found = explorer.into_report().violations.into_iter().find(|other| other.promise == self.best.promise);
+        let found = self.spend(explorer.into_report());
         if let Some(found) = found {
             self.best = found;
         }

@@ -19,16 +19,14 @@ pub struct CrashPlan<'p> {
     pub device: Option<&'p MakeDevice<'p>>,
     /// Whether to make requests fail and space run out, instead of cutting the power.
     pub faults: bool,
-    /// Whether to minimise each violation.
-    pub minimises: bool,
     /// Number of explorers, each on a thread of its own. The report is the same for any number.
     pub jobs: usize,
 }
 
 impl<'p> CrashPlan<'p> {
-    /// A plan with cuts at the door of the modelled disk, one explorer, and no minimising.
+    /// A plan with cuts at the door of the modelled disk, and one explorer.
     pub fn new(options: &'p ExploreOptions) -> CrashPlan<'p> {
-        CrashPlan { options, device: None, faults: false, minimises: false, jobs: 1 }
+        CrashPlan { options, device: None, faults: false, jobs: 1 }
     }
 }
 

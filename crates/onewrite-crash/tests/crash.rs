@@ -6,7 +6,7 @@ use onewrite_block::Geometry;
 use onewrite_block::Nanos;
 use onewrite_crash::{
     Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Stage, Workload, WorkloadSpec,
-    crash, explore, record, replay,
+    crash, explore, minimise, record, replay,
 };
 use onewrite_fs::ext4::{Ext4, Mode, PolicyKind};
 use onewrite_fs::journal::CheckpointBy;
@@ -144,10 +144,11 @@ const FORGETFUL: Altered<Ext4Subject, Forgetful> = Altered { sound: Ext4Subject:
 #[test]
 fn a_violation_is_minimised_and_replayed() {
     let options = ExploreOptions::default();
-    let plan = CrashPlan { minimises: true, ..CrashPlan::new(&options) };
     let stages = RefCell::new(Vec::new());
     let told = |stage| stages.borrow_mut().push(stage);
-    let report = crash(FORGETFUL, named("random:60", Mode::Data, options.seed), plan, told).expect("the run");
+    let plan = CrashPlan::new(&options);
+    let mut report = crash(FORGETFUL, named("random:60", Mode::Data, options.seed), plan, told).expect("the run");
+    minimise(&FORGETFUL, &mut report, (plan, 60_000), told).expect("smaller workloads");
     let stages = stages.take();
     assert!(matches!(stages[0], Stage::Judging { .. }), "{stages:?}");
     let count = report.violations.len();
@@ -160,6 +161,22 @@ fn a_violation_is_minimised_and_replayed() {
     let again = replay(FORGETFUL, &workload, &violation.state, plan).expect("replayed");
     assert_eq!(again.violations[0].promise, Promise::Durability);
     assert!(replay(FORGETFUL.sound, &workload, &violation.state, plan).is_ok_and(|report| report.is_sound()));
+}
+
+#[test]
+fn a_search_for_something_smaller_ends_with_its_judgements() {
+    let options = ExploreOptions::default();
+    let plan = CrashPlan::new(&options);
+    let found = crash(FORGETFUL, named("random:60", Mode::Data, options.seed), plan, |_| ()).expect("the run");
+    let shrink = |judged_max| {
+        let (tries, mut report) = (RefCell::new(0), found.clone());
+        minimise(&FORGETFUL, &mut report, (plan, judged_max), |_| *tries.borrow_mut() += 1).expect("smaller workloads");
+        (report.violations, tries.take())
+    };
+    let (_, few) = shrink(1);
+    assert_eq!(few, found.violations.len(), "one try for each violation");
+    let (smaller, many) = shrink(60_000);
+    assert!(many > few && smaller[0].workload.len() < found.violations[0].workload.len());
 }
 
 #[test]

@@ -117,7 +117,7 @@ pub fn crash(py: Python<'_>, workload: String, job_text: Option<String>, options
     stoppable(py, move |stop| {
         let exploration = experiment.exploration()?;
         let workloads = experiment.workloads(&exploration)?.take_while(|_| !stop.is_asked());
-        told(&exploration.explore(workloads, |_| ())?)
+        told(&exploration.explore(workloads, |_| (), |_| ())?)
     })
 }
 

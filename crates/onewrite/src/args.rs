@@ -481,6 +481,9 @@ pub struct Crash {
     /// Workloads explored side by side, each on a core; the report is the same for any number [default: all cores].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
+    /// Judgements that may be spent on making each violation smaller, once it is printed; 0 leaves it as it is.
+    #[arg(long, value_name = "COUNT", default_value_t = 60_000)]
+    pub minimise: u64,
     /// Judge only this state of a script, as in the command that a violation prints.
     #[arg(long, value_name = "STATE")]
     pub state: Option<String>,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use onewrite_block::{Geometry, HostProfile, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Keeps, MakeDevice, Report, Stage, Subject, Workload,
-    WorkloadSpec,
+    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Keeps, MakeDevice, Report, Stage, Subject, Violation,
+    Workload, WorkloadSpec,
 };
 use onewrite_device::Profile;
 use onewrite_fs::PolicyKind;
@@ -80,6 +80,8 @@ pub struct CrashExperiment {
     pub faults: bool,
     /// Workloads side by side; `None`: one on each core.
     pub jobs: Option<u16>,
+    /// Most judgements spent on making each violation smaller; 0: none.
+    pub minimise: u64,
 }
 
 /// An exploration that can begin.
@@ -93,6 +95,7 @@ pub struct Exploration {
     profile: Option<Profile>,
     faults: bool,
     jobs: Option<u16>,
+    minimise: u64,
 }
 
 /// The file system, in its mode.
@@ -129,6 +132,7 @@ impl CrashExperiment {
             torn_pages: false,
             torn_shares: false,
             faults: false,
+            minimise: 60_000,
             jobs: None,
         }
     }
@@ -145,7 +149,15 @@ impl CrashExperiment {
         let profile = profile.map(|profile| self.layer.over(profile)).transpose()?;
         let subject = self.subject()?;
         let (options, warnings) = self.options(subject, profile.as_ref())?;
-        Ok(Exploration { subject, options, warnings, profile, faults: self.faults, jobs: self.jobs })
+        Ok(Exploration {
+            subject,
+            options,
+            warnings,
+            profile,
+            faults: self.faults,
+            jobs: self.jobs,
+            minimise: self.minimise,
+        })
     }
 
     /// The file system under test, in its mode.
@@ -301,7 +313,7 @@ impl Exploration {
         }
     }
 
-    /// Explores `workloads`; `progress` hears of it now and then.
+    /// Explores `workloads`; `progress` hears of it now and then, `found` of each violation before it is made smaller.
     ///
     /// # Errors
     /// If the exploration itself fails; the report contains what a cut breaks.
@@ -309,10 +321,28 @@ impl Exploration {
         &self,
         workloads: impl Iterator<Item = Workload>,
         progress: impl Fn(Stage),
+        found: impl Fn(&Violation),
     ) -> Result<Report, LabError> {
-        self.with_plan(|plan| match self.subject {
-            Explored::Ext4(ext4) => onewrite_crash::crash(ext4, workloads, plan, progress),
-            Explored::F2fs(f2fs) => onewrite_crash::crash(f2fs, workloads, plan, progress),
+        match self.subject {
+            Explored::Ext4(ext4) => self.explore_subject(ext4, workloads, progress, found),
+            Explored::F2fs(f2fs) => self.explore_subject(f2fs, workloads, progress, found),
+        }
+    }
+
+    fn explore_subject<S: Subject + Clone + Send>(
+        &self,
+        subject: S,
+        workloads: impl Iterator<Item = Workload>,
+        progress: impl Fn(Stage),
+        found: impl Fn(&Violation),
+    ) -> Result<Report, LabError> {
+        self.with_plan(|plan| {
+            let mut report = onewrite_crash::crash(subject.clone(), workloads, plan, &progress)?;
+            report.violations.iter().for_each(found);
+            if self.minimise > 0 {
+                onewrite_crash::minimise(&subject, &mut report, (plan, self.minimise), progress)?;
+            }
+            Ok(report)
         })
     }
 
@@ -333,7 +363,7 @@ impl Exploration {
     ) -> Result<Report, LabError> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = self.jobs.map_or_else(cores, usize::from);
-        let plan = CrashPlan { faults: self.faults, minimises: true, jobs, ..CrashPlan::new(&self.options) };
+        let plan = CrashPlan { faults: self.faults, jobs, ..CrashPlan::new(&self.options) };
         match &self.profile {
             None => Ok(work(plan)?),
             Some(profile) => {

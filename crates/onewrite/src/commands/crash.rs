@@ -33,7 +33,7 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     let workloads = experiment.workloads(&exploration)?;
     let bar = Bar::new("crash", if args.faults { "runs" } else { "states" });
     let report = match &args.state {
-        None => exploration.explore(workloads, |stage| show(&bar, stage, args))?,
+        None => exploration.explore(workloads, |stage| show(&bar, stage, args), |violation| found(violation, args))?,
         Some(state) => exploration.replay(&experiment.script()?, state)?,
     };
     let seconds = bar.end();
@@ -56,6 +56,14 @@ fn show(bar: &Bar, stage: Stage, args: &Crash) {
             let name = format!("crash: making violation {number} of {count} smaller");
             bar.stage((&name, "smaller workloads"), tries as u64, tries_max as u64);
         }
+    }
+}
+
+/// Tells of a violation at once, if making it smaller takes time.
+fn found(violation: &Violation, args: &Crash) {
+    if args.minimise > 0 {
+        tell(violation);
+        note!("making it smaller, in at most {} judgements (`--minimise 0` leaves it)", args.minimise);
     }
 }
 
@@ -86,6 +94,7 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
         torn_shares: args.torn_shares,
         faults: args.faults,
         jobs: args.jobs,
+        minimise: args.minimise,
     })
 }
 

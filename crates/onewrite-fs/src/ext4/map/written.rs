@@ -1,7 +1,8 @@
 //! Turns unwritten extents into written ones.
 //!
 //! The first step splits the extents at both ends of the range, which may need tree blocks. The second step changes the
-//! entries in place, which needs no space. So a full disk leaves every block as it was.
+//! entries in place, which needs no space. So a full disk leaves every block as it was. A range that is one extent
+//! needs the second step alone.
 
 use std::ops::Range;
 
@@ -18,6 +19,10 @@ impl Extents<'_> {
         node: &Node,
         range: Range<u64>,
     ) -> FsResult<()> {
+        let is_whole = |found: &Extent| u64::from(found.logical) == range.start && found.logical_end() == range.end;
+        if let Some(found) = self.last_extent_in(node, range.clone()).await?.filter(is_whole) {
+            return self.set_written(handle, node, found).await;
+        }
         for border in [range.start, range.end] {
             if let Ok(border) = u32::try_from(border) {
                 self.split_extent(handle, node, border).await?;
