@@ -262,7 +262,9 @@ impl Live {
     pub(super) fn is_home(&mut self, block: BlockNo, tid: TransactionId, home_flush: u64) {
         if self.entries.get(&block).is_some_and(|entry| entry.tid == tid) {
             let entry = self.entries.remove(&block).expect("just seen");
-            self.left(&entry).home_flush = home_flush;
+            let live = self.left(&entry);
+            // Of one transaction some blocks are copied, others shared: sharing is durable at once, copies are not.
+            live.home_flush = live.home_flush.max(home_flush);
         }
     }
 
