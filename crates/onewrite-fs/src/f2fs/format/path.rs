@@ -9,7 +9,7 @@
 //!
 //! A footer holds the position: nodes are counted in the order in which a walk meets them, a node before its children.
 
-use super::node::POINTERS;
+use super::node::{POINTERS, XATTR_OFFSET};
 
 const N: u64 = POINTERS as u64;
 
@@ -75,12 +75,14 @@ impl NodePath {
     }
 }
 
-/// Whether the node at position `offset` of a tree names content itself: the inode or a direct node.
+/// Whether the node at position `offset` of a tree names content itself: the inode or a direct node. The node of
+/// extended attributes does not.
 pub fn is_direct(offset: u32) -> bool {
     let (offset, n) = (u64::from(offset), N);
     let top = 3 + 2 * (n + 1);
     match offset {
         0..=2 => true,
+        _ if offset == u64::from(XATTR_OFFSET) => false,
         _ if offset < top => !(offset - 3).is_multiple_of(n + 1),
         _ => offset > top && !(offset - top - 1).is_multiple_of(n + 1),
     }
@@ -143,6 +145,11 @@ mod tests {
             }
         }
         assert!(is_direct(0));
+    }
+
+    #[test]
+    fn the_node_of_attributes_names_no_content() {
+        assert!(!is_direct(XATTR_OFFSET) && is_direct(XATTR_OFFSET - 1));
     }
 
     #[test]

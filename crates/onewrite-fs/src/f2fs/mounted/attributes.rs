@@ -23,7 +23,7 @@ impl ExtendedAttributes<'_> {
     }
 
     /// The list: the inode's part, then that of its node.
-    async fn attribute_list(&self, file: &File) -> FsResult<Vec<u8>> {
+    pub(super) async fn attribute_list(&self, file: &File) -> FsResult<Vec<u8>> {
         let (owner, range) = (file.number(), self.inline_room(file));
         self.nodes().load_node(owner, owner, 0).await?;
         let mut list = self.nodes().read_node(owner, |bytes| FsResult::Ok(bytes[range].to_vec()))?;
@@ -92,7 +92,7 @@ impl ExtendedAttributes<'_> {
     }
 
     /// Stores a list: in the inode as much as fits, the rest in a node.
-    async fn put_list(&self, file: &Rc<File>, list: &[u8]) -> FsResult<()> {
+    pub(super) async fn put_list(&self, file: &Rc<File>, list: &[u8]) -> FsResult<()> {
         let (owner, room) = (file.number(), self.inline_room(file));
         let (here, there) = list.split_at(list.len().min(room.len()));
         if there.len() > FOOTER_OFFSET {

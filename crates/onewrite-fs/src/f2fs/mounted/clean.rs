@@ -20,7 +20,7 @@ use super::views::Cleaner;
 use super::volume::node_key;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
-use crate::f2fs::format::node::{self, XATTR_OFFSET};
+use crate::f2fs::format::node;
 use crate::f2fs::format::path::{first_block, is_direct};
 use crate::f2fs::format::summary::{self, Summary};
 use crate::f2fs::format::{DataAddress, Nid};
@@ -99,7 +99,7 @@ impl Cleaner<'_> {
     /// Makes the page dirty that `block` holds, if its summary is right. Returns file and page.
     async fn move_content(&self, owner: Summary, block: BlockNo) -> FsResult<Option<(Rc<File>, u64)>> {
         let Some((ino, offset)) = self.load_owned(owner.nid).await? else { return Ok(None) };
-        if offset == XATTR_OFFSET || !is_direct(offset) {
+        if !is_direct(offset) {
             return Ok(None);
         }
         let file = self.file_for_cleaning(ino).await?;

@@ -26,6 +26,11 @@ impl Contents<'_> {
         Ok(())
     }
 
+    /// Empties content in the inode; the file names blocks from now on.
+    pub(super) async fn drop_inline_content(&self, file: &File) -> FsResult<()> {
+        self.empty_inline(file, inline::DATA | inline::DATA_EXIST).await
+    }
+
     /// Moves names out of the inode into the directory's first block. The caller holds the directory's lock alone, and
     /// `changes`.
     pub(super) async fn move_out_names(&self, directory: &Rc<File>) -> FsResult<()> {

@@ -70,8 +70,9 @@ impl F2fs {
         if !options.read_only {
             volume.recovery().delete_orphans(orphans).await?;
             // A chain that ended early may go on behind nodes that are written next, unless the version is a new one.
+            // Behind an unmount the first fsync makes one.
             let was_unmounted = volume.checkpoint.borrow().has(flags::UMOUNT);
-            if !was_unmounted {
+            if !was_unmounted || recovered.is_some() {
                 volume.checkpoints().checkpoint_for(Reason::Mount).await?;
             }
             start_tasks(&volume);
