@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
+.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -28,7 +28,6 @@ python-wheel: deps
 check: deps
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets
-	scripts/mutants.py --check
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 ## deny: licences, duplicate crates and sources of what we depend on, offline once all crates are fetched; says loudly when cargo-deny is not installed
@@ -98,14 +97,6 @@ paper-ts-clock: deps
 crash-canaries: deps
 	$(CARGO) test --release --package onewrite-crash --test canaries -- --nocapture
 
-## mutants: every plausible bug of mutants/*.toml against the crash explorer, then the tests; the table in docs/mutants.md (hours; ARGS='--no-tests --states 3000', NAME...)
-mutants: deps
-	scripts/mutants.py --room "$${CARGO_TARGET_DIR:-target}/mutants" --out docs/mutants.md $(ARGS)
-
-## mutants-sample: ten of them, drawn by SEED=..., against the explorer alone; fails if fewer than six are caught
-mutants-sample: deps
-	scripts/mutants.py --room "$${CARGO_TARGET_DIR:-target}/mutants" --sample 10 --seed $(or $(SEED),1) --states 3000 --no-tests --least 60
-
 ## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (half an hour on a busy machine)
 kill-deep: deps
 	$(CARGO) test --release --package onewrite --test reflink -- --ignored --exact deep --nocapture
@@ -147,6 +138,11 @@ install-c:
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps
 	$(CARGO) bench --package onewrite-fs --bench kernel_parity
+
+## vm: Linux's F2FS and ext4 judge our images in a virtual machine, and we judge Linux's, as root (five minutes; qemu-system-x86, busybox-static; docs/vm.md)
+vm: deps
+	kernel=$$(scripts/vm-kernel.sh) && PATH="$$PATH:/usr/sbin:/sbin" ONEWRITE_VM_KERNEL=$$kernel \
+	  $(CARGO) test --package onewrite --test vm -- --nocapture --test-threads=2 $(ARGS)
 
 ## doc: the API documentation
 doc: deps

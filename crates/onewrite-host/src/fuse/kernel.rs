@@ -45,8 +45,10 @@ pub enum MountFlag {
     Suid,
     /// Programs cannot be run.
     NoExec,
-    /// Every write to a file is synchronous. FUSE passes nothing on for directories.
+    /// Every change is synchronous.
     Sync,
+    /// Every change of a directory is synchronous.
+    DirSync,
 }
 
 /// A mount to make.
@@ -180,6 +182,7 @@ fn kernel_flags(request: &MountRequest) -> MountFlags {
     flags.set(MountFlags::NOSUID, !has(MountFlag::Suid));
     flags.set(MountFlags::NOEXEC, has(MountFlag::NoExec));
     flags.set(MountFlags::SYNCHRONOUS, has(MountFlag::Sync));
+    flags.set(MountFlags::DIRSYNC, has(MountFlag::DirSync));
     flags
 }
 
@@ -201,6 +204,7 @@ fn by_helper<F: Mountable>(
         MountFlag::Dev | MountFlag::Suid => None,
         MountFlag::NoExec => Some(MountOption::NoExec),
         MountFlag::Sync => Some(MountOption::Sync),
+        MountFlag::DirSync => Some(MountOption::DirSync),
     }));
     Session::new(door, directory, &config).map_err(|error| {
         let cure = match request.access {
