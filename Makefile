@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
+.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -28,6 +28,7 @@ python-wheel: deps
 check: deps
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets
+	scripts/mutants.py --check
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 ## deny: licences, duplicate crates and sources of what we depend on, offline once all crates are fetched; says loudly when cargo-deny is not installed
@@ -96,6 +97,14 @@ paper-ts-clock: deps
 ## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
 crash-canaries: deps
 	$(CARGO) test --release --package onewrite-crash --test canaries -- --nocapture
+
+## mutants: every plausible bug of mutants/*.toml against the crash explorer, then the tests; the table in docs/mutants.md (hours; ARGS='--no-tests --states 3000', NAME...)
+mutants: deps
+	scripts/mutants.py --room "$${CARGO_TARGET_DIR:-target}/mutants" --out docs/mutants.md $(ARGS)
+
+## mutants-sample: ten of them, drawn by SEED=..., against the explorer alone; fails if fewer than six are caught
+mutants-sample: deps
+	scripts/mutants.py --room "$${CARGO_TARGET_DIR:-target}/mutants" --sample 10 --seed $(or $(SEED),1) --states 3000 --no-tests --least 60
 
 ## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (half an hour on a busy machine)
 kill-deep: deps

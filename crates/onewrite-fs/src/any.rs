@@ -9,8 +9,8 @@ use crate::content::Data;
 use crate::ext4::format::SUPERBLOCK_OFFSET;
 use crate::ext4::format::superblock::SUPERBLOCK_MAGIC;
 use crate::ext4::view::{ImageView, ViewOptions};
-use crate::f2fs;
 use crate::f2fs::view::F2fsView;
+use crate::f2fs::{self, F2fs, F2fsOptions};
 use crate::journal::Recovered;
 use crate::losses::Losses;
 
@@ -40,6 +40,8 @@ pub enum AnyView {
     Ext(Box<ImageView>),
     /// F2FS.
     F2fs(Box<F2fsView>),
+    /// F2FS, with what fsyncs left behind its last checkpoint.
+    RolledForward(Box<F2fs>),
 }
 
 impl AnyView {
@@ -53,15 +55,29 @@ impl AnyView {
             true if options.is_rescue => {
                 Err(FsError::Unsupported("a rescue of F2FS; without --rescue, what is sound can be read".into()))
             }
-            true => Ok(AnyView::F2fs(Box::new(F2fsView::open(port).await?))),
+            true => AnyView::f2fs(port).await,
         }
+    }
+
+    /// F2FS as its next mount would have it; as its checkpoint has it, with a warning, if it cannot be rolled forward.
+    async fn f2fs(port: &DevicePort) -> FsResult<AnyView> {
+        let view = F2fsView::open(port).await?;
+        if view.unseen_fsyncs() > 0 {
+            let options = F2fsOptions { read_only: true, ..F2fsOptions::default() };
+            if let Ok(fs) = F2fs::mount(port.clone(), options).await
+                && fs.recovered().is_some()
+            {
+                return Ok(AnyView::RolledForward(Box::new(fs)));
+            }
+        }
+        Ok(AnyView::F2fs(Box::new(view)))
     }
 
     /// If a log holds anything: what recovery found in it, and the number of blocks with newer copies.
     pub fn recovered(&self) -> Option<(Recovered, u64)> {
         match self {
             AnyView::Ext(view) => view.recovered(),
-            AnyView::F2fs(_) => None,
+            AnyView::F2fs(_) | AnyView::RolledForward(_) => None,
         }
     }
 
@@ -70,6 +86,7 @@ impl AnyView {
         match self {
             AnyView::Ext(view) => view.warnings(),
             AnyView::F2fs(view) => view.warnings(),
+            AnyView::RolledForward(fs) => fs.warnings(),
         }
     }
 
@@ -78,6 +95,7 @@ impl AnyView {
         match self {
             AnyView::Ext(view) => view.losses(),
             AnyView::F2fs(view) => view.losses(),
+            AnyView::RolledForward(_) => Losses::default(),
         }
     }
 }
@@ -88,6 +106,7 @@ macro_rules! of_view {
         match $view {
             AnyView::Ext($each) => $call,
             AnyView::F2fs($each) => $call,
+            AnyView::RolledForward($each) => $call,
         }
     };
 }

@@ -6,9 +6,10 @@ mod support;
 use std::rc::Rc;
 
 use onewrite_block::{Device, RamDisk};
+use onewrite_fs::ext4::view::ViewOptions;
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{
-    AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    AnyView, AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position, RenameManner,
 };
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
 use support::volume::image;
@@ -89,6 +90,7 @@ fn what_was_synced_is_rolled_forward() {
     });
     let shown = image(disk);
     let geometry = onewrite_block::Geometry::plain("ram", shown.pages());
+    assert_a_view_shows_it(shown.clone(), geometry.clone(), expected.clone());
     let (recovered, disk) = with_mount(
         Box::new(RamDisk::with_image(shown, geometry)),
         F2fsOptions::default(),
@@ -103,6 +105,24 @@ fn what_was_synced_is_rolled_forward() {
     );
     assert_eq!(recovered.expect("a chain").files, 2);
     assert_clean(&image(disk));
+}
+
+fn assert_a_view_shows_it(shown: onewrite_block::Image, geometry: onewrite_block::Geometry, large: Vec<u8>) {
+    let executor = onewrite_block::Executor::ideal();
+    let port = executor.runtime().attach(Box::new(RamDisk::with_image(shown, geometry)));
+    let door = port.clone();
+    let outcome = executor.block_on(async move {
+        let view = AnyView::open(&door, ViewOptions::default()).await?;
+        let first = view.lookup(view.root(), b"first").await?;
+        let content = view.read(first, 0, u64::MAX, Manner::default()).await?.to_vec();
+        assert_eq!(content, b"before againirst checkpoint");
+        let found = view.lookup(view.root(), b"large").await?;
+        assert_eq!(view.read(found, 0, u64::MAX, Manner::default()).await?.to_vec(), large);
+        assert!(view.lookup(view.root(), b"lost").await.is_err() && view.warnings().is_empty());
+        FsResult::Ok(())
+    });
+    outcome.expect("nothing halts").expect("a view");
+    assert_eq!(port.device().counters().host_write_bytes_by_cause.iter().sum::<u64>(), 0);
 }
 
 /// Cuts the power after `before`, mounts again, runs `behind`, unmounts and checks.

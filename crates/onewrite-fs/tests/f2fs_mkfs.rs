@@ -152,7 +152,7 @@ fn what_the_device_held_is_not_taken_for_an_fsync() {
         let view = on_disk(&crashed, async |port| AnyView::open(&port, Default::default()).await);
         view.expect("a view").warnings().to_vec()
     };
-    assert!(warnings(&image)[0].contains("1 nodes that fsync"), "the old one has such a node");
+    assert!(warnings(&image)[0].contains("1 nodes of fsyncs"), "the old one has such a node");
     let file = fs::OpenOptions::new().write(true).open(&image).expect("image");
     for (block, page) in plan(&options).expect("a plan") {
         file.write_all_at(&page.bytes()[..], block.0 * 4096).expect("write");

@@ -166,7 +166,7 @@ pub fn with_view<T: 'static>(
             let newer = format!("{read} log blocks read, {newer_blocks} blocks newer than at home");
             note!("{told}: log replayed in memory: {transactions} transactions, {newer}");
         }
-        view.warnings().iter().for_each(|warning| note!("{told}: {warning}"));
+        view.warnings().iter().for_each(|warning| errln!("{told}: {warning}"));
         let found = work(&view).await?;
         Ok(Viewed { found, image: told, losses: view.losses() })
     });
@@ -220,7 +220,7 @@ async fn opened(port: DevicePort, image: &Path) -> anyhow::Result<Beside> {
         return Ok(Beside::Mounted(Box::new(mount(port, image, Changes::InMemory).await?)));
     }
     let view = AnyView::open(&port, ViewOptions::default()).await?;
-    view.warnings().iter().for_each(|warning| note!("{}: {warning}", image.display()));
+    view.warnings().iter().for_each(|warning| errln!("{}: {warning}", image.display()));
     Ok(Beside::Viewed(view))
 }
 

@@ -152,7 +152,7 @@ fn fsyncs_behind_the_checkpoint_are_told() {
     fsync_nodes(&mut editor, &[(first, 2, first + 1), (first + 1, 0, first + 2), (first + 2, 2, first + 7)]);
     editor.save(&image);
     let seen = by_view(&image, false).expect("a view");
-    assert!(seen.warnings.len() == 1 && seen.warnings[0].contains("2 nodes that fsync"), "{:?}", seen.warnings);
+    assert!(seen.warnings.len() == 1 && seen.warnings[0].contains("2 nodes of fsyncs"), "{:?}", seen.warnings);
 }
 
 /// A list of attributes with as many as fit `size` bytes.

@@ -90,7 +90,7 @@ fn a_chain_of_fsyncs_that_leads_back_is_counted_once() {
     fsync_nodes(&mut editor, &[(first, 2, first + 1), (first + 1, 2, first + 2), (first + 2, 0, first)]);
     editor.save(&image);
     let seen = by_view(&image, false).expect("a view");
-    assert!(seen.warnings.len() == 1 && seen.warnings[0].contains("2 nodes that fsync"), "{:?}", seen.warnings);
+    assert!(seen.warnings.len() == 1 && seen.warnings[0].contains("2 nodes of fsyncs"), "{:?}", seen.warnings);
 }
 
 /// As if the pack had never been written: its blocks are zeros.

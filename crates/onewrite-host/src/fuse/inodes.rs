@@ -7,6 +7,7 @@ use super::STATS_ATTRIBUTE;
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller, timestamp};
 use super::handles::Open;
+use super::marks::MARK;
 use super::server::{Mountable, Server};
 
 /// `XATTR_CREATE` and `XATTR_REPLACE` of setxattr(2).
@@ -156,6 +157,9 @@ impl<F: Mountable> Server<F> {
             REPLACE => AttributeManner::Replace,
             _ => return Err(Errno::EINVAL.into()),
         };
+        if name == MARK {
+            self.check_drafts(ino)?;
+        }
         if name == CAPABILITY {
             self.known.forget_plain(ino);
         }

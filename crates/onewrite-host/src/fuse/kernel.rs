@@ -45,10 +45,8 @@ pub enum MountFlag {
     Suid,
     /// Programs cannot be run.
     NoExec,
-    /// Every change is synchronous.
+    /// Every write to a file is synchronous. FUSE passes nothing on for directories.
     Sync,
-    /// Every change of a directory is synchronous.
-    DirSync,
 }
 
 /// A mount to make.
@@ -182,7 +180,6 @@ fn kernel_flags(request: &MountRequest) -> MountFlags {
     flags.set(MountFlags::NOSUID, !has(MountFlag::Suid));
     flags.set(MountFlags::NOEXEC, has(MountFlag::NoExec));
     flags.set(MountFlags::SYNCHRONOUS, has(MountFlag::Sync));
-    flags.set(MountFlags::DIRSYNC, has(MountFlag::DirSync));
     flags
 }
 
@@ -204,7 +201,6 @@ fn by_helper<F: Mountable>(
         MountFlag::Dev | MountFlag::Suid => None,
         MountFlag::NoExec => Some(MountOption::NoExec),
         MountFlag::Sync => Some(MountOption::Sync),
-        MountFlag::DirSync => Some(MountOption::DirSync),
     }));
     Session::new(door, directory, &config).map_err(|error| {
         let cure = match request.access {

@@ -12,7 +12,7 @@ use super::handles::{Begun, Open};
 use super::server::{Mountable, Server};
 
 /// The extended attribute that marks a file.
-const MARK: &[u8] = b"user.onewrite.atomic";
+pub(super) const MARK: &[u8] = b"user.onewrite.atomic";
 
 impl<F: Mountable> Server<F> {
     /// Notes that the kernel learns this name of an inode.
@@ -43,12 +43,19 @@ impl<F: Mountable> Server<F> {
         if !has_mark && !self.known.is_marked(ino) {
             return Ok(false);
         }
-        if !self.fs.has_drafts() {
-            tracing::error!("{ino} is marked as atomic; this mode cannot keep that: mount with data=data+async");
-            return Err(Errno::EOPNOTSUPP.into());
-        }
+        self.check_drafts(ino)?;
         self.known.note_atomic(ino);
         Ok(true)
+    }
+
+    /// # Errors
+    /// EOPNOTSUPP if the mount cannot keep what a mark on this file promises.
+    pub(super) fn check_drafts(&self, ino: Ino) -> Answer<()> {
+        if self.fs.has_drafts() {
+            return Ok(());
+        }
+        tracing::error!("{ino}: no file can be atomic here: mount an ext4 image with data=data+async");
+        Err(Errno::EOPNOTSUPP.into())
     }
 
     /// The draft for a change through a handle: the one that it owns; for a marked file a new one.

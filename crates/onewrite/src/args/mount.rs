@@ -45,8 +45,7 @@ const OPTIONS: &str = "\
   nodelalloc       allocate blocks when files are written to
   allow_other      let other users in, as permissions say
   dev, suid        let device nodes and set-user-ID programs work (root only)
-  noexec, sync, dirsync
-                   as mount(8) has them
+  noexec, sync     as mount(8) has them; sync for content, not for names
   size=SIZE        of an emulated device, which is formatted [1GiB]
   nofail           a missing image is no error, and nothing is mounted
   debug            log every refusal

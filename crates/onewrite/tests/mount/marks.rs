@@ -98,6 +98,7 @@ fn an_attribute_makes_a_file_atomic_on_every_mount_and_other_modes_refuse_to_wri
 equal(refusal(os.open, 'f', os.O_RDWR), 'ENOTSUP')
 equal(content('f'), b'two, lon')
 os.removexattr('f', 'user.onewrite.atomic')
+equal(refusal(os.setxattr, 'f', 'user.onewrite.atomic', b'1'), 'ENOTSUP')
 with open('f', 'r+b') as plain:
     plain.write(b'2')
 equal(content('f'), b'2wo, lon')

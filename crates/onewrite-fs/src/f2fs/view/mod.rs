@@ -35,6 +35,7 @@ const CACHE_PAGES: usize = 1024;
 pub struct F2fsView {
     tables: Tables,
     warnings: Vec<String>,
+    unseen_fsyncs: u64,
     losses: RefCell<Losses>,
 }
 
@@ -47,8 +48,12 @@ impl F2fsView {
     pub async fn open(port: &DevicePort) -> FsResult<F2fsView> {
         let tables = Tables::open(port, CACHE_PAGES).await?;
         let mut warnings: Vec<String> = tables.warnings.iter().map(ToString::to_string).collect();
-        let mut view = F2fsView { tables, warnings: Vec::new(), losses: RefCell::default() };
-        warnings.extend(view.unseen_fsyncs().await?);
+        let mut view = F2fsView { tables, warnings: Vec::new(), unseen_fsyncs: 0, losses: RefCell::default() };
+        view.unseen_fsyncs = view.count_fsyncs().await?;
+        if view.unseen_fsyncs > 0 {
+            let nodes = view.unseen_fsyncs;
+            warnings.push(format!("it was not unmounted; {nodes} nodes of fsyncs behind the checkpoint are not shown"));
+        }
         view.warnings = warnings;
         Ok(view)
     }
@@ -56,6 +61,11 @@ impl F2fsView {
     /// Warnings for the reader: copies that were damaged, and what fsync made durable behind the checkpoint.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Nodes that fsyncs made durable behind the last checkpoint; the view does not show them.
+    pub fn unseen_fsyncs(&self) -> u64 {
+        self.unseen_fsyncs
     }
 
     /// Losses so far: damaged names, which listings leave out.

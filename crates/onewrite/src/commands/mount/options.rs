@@ -11,7 +11,7 @@ use onewrite_host::fuse::{Access, MountFlag, NamePattern};
 use onewrite_lab::size;
 
 /// Options of fstab and mount(8) that do not concern a file system, or are always on.
-const IGNORED: [&str; 16] = [
+const IGNORED: [&str; 17] = [
     "defaults",
     "auto",
     "noauto",
@@ -28,10 +28,11 @@ const IGNORED: [&str; 16] = [
     "silent",
     "default_permissions",
     "delalloc",
+    "nodirsync",
 ];
 
 const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, atomic=GLOB, nodelalloc, \
-                     allow_other, dev, suid, noexec, sync, dirsync, size=SIZE, debug";
+                     allow_other, dev, suid, noexec, sync, size=SIZE, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]
@@ -68,7 +69,9 @@ impl Wanted {
         }
         let mode = wanted.fs.mode;
         if wanted.atomic_names.is_some() && mode.scope() != Scope::Full {
-            bail!("-o atomic=…: mode {mode} does not log content: mount with data=data+async");
+            bail!(
+                "-o atomic=…: mode {mode} does not log content: mount with data=data+async (F2FS has no atomic files)"
+            );
         }
         Ok(wanted)
     }
@@ -99,6 +102,7 @@ impl Wanted {
             _ if word.starts_with("x-") || IGNORED.contains(&word) => (),
             "data" | "cache" | "policy" | "commit" | "atomic" | "size" => bail!("it needs a value: {word}=…"),
             "atime" | "strictatime" | "lazytime" => bail!("times of reading are not kept here; leave it out"),
+            "dirsync" => bail!("FUSE tells nobody to make names durable; leave it out, and fsync directories"),
             "remount" => bail!("a mount keeps its options: end it with `onewrite umount`, and mount again"),
             _ => return Ok(self.take_flag(word)),
         }
@@ -124,12 +128,11 @@ enum Known {
 }
 
 /// Words that set and clear a flag.
-const FLAGS: [(&str, &str, MountFlag); 5] = [
+const FLAGS: [(&str, &str, MountFlag); 4] = [
     ("dev", "nodev", MountFlag::Dev),
     ("suid", "nosuid", MountFlag::Suid),
     ("noexec", "exec", MountFlag::NoExec),
     ("sync", "async", MountFlag::Sync),
-    ("dirsync", "nodirsync", MountFlag::DirSync),
 ];
 
 fn cache_pages(text: &str) -> anyhow::Result<usize> {
@@ -195,5 +198,6 @@ mod tests {
         assert!(told("atomic=*.db").contains("mode ordered does not log content"));
         assert_eq!(told("cache=8K"), "-o cache=8K: the page cache takes at least 1024 KiB");
         assert!(told("remount").contains("onewrite umount"));
+        assert!(told("dirsync").contains("fsync directories"));
     }
 }

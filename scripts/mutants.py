@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Mutants: builds a copy of the tree with every bug of mutants/*.toml in it, switchable, and reports what catches each.
+
+One build holds all mutants; the environment variable ONEWRITE_MUTANT switches one of them on. A mutant meets the crash
+explorer first, with the workloads that its table names, then the tests of the crates that have mutants. Nothing of this
+is in the product's own source. `mutants.py --help` lists the options; docs/mutants.md says how to read the result.
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MARK = "<!-- the last run -->"
+SWITCH = '''//! Which mutant is on.
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ON: OnceLock<u32> = OnceLock::new();
+static IS_REACHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether mutant `number` is on. The first time that it is, leaves a file behind.
+#[inline]
+pub(crate) fn is_on(number: u32) -> bool {
+    let on = *ON.get_or_init(|| std::env::var("ONEWRITE_MUTANT").map_or(0, |on| on.parse().unwrap_or(0)));
+    let is_on = on == number;
+    if is_on && !IS_REACHED.swap(true, Ordering::Relaxed) {
+        if let Ok(path) = std::env::var("ONEWRITE_MUTANT_REACHED") {
+            let _ = std::fs::write(path, "");
+        }
+    }
+    is_on
+}
+'''
+
+
+class Mutant:
+    """One bug: where it is, what it breaks, and how to look for it."""
+
+    def __init__(self, table, row, explore, number):
+        self.table, self.number = table, number
+        self.name, self.file = row["name"], row["file"]
+        self.text, self.mutation = row["from"], row["to"]
+        self.breaks = row["breaks"]
+        self.explore = row.get("explore", explore)
+
+
+def fail(message):
+    sys.exit(f"mutants: {message}")
+
+
+def tables():
+    """All mutants of mutants/*.toml, numbered from 1."""
+    mutants = []
+    for path in sorted((ROOT / "mutants").glob("*.toml")):
+        data = tomllib.loads(path.read_text())
+        for row in data.get("mutant", []):
+            lacks = [key for key in ("name", "file", "from", "to", "breaks") if key not in row]
+            if lacks:
+                fail(f"{path.name}: {row.get('name', row)} lacks {', '.join(lacks)}")
+            mutants.append(Mutant(path.stem, row, data.get("explore", []), len(mutants) + 1))
+    return mutants
+
+
+def problems(mutants):
+    """What is wrong with the table, a line each."""
+    found, places, names = [], {}, set()
+    for mutant in mutants:
+        path = ROOT / mutant.file
+        count = path.read_text().count(mutant.text) if path.is_file() else 0
+        if count != 1:
+            found.append(f"{mutant.name}: its text occurs {count} times in {mutant.file}")
+            continue
+        if mutant.name in names:
+            found.append(f"{mutant.name}: two mutants have this name")
+        names.add(mutant.name)
+        if "MUTANT" not in mutant.mutation:
+            found.append(f"{mutant.name}: `to` does not say MUTANT")
+        start = path.read_text().index(mutant.text)
+        end = start + len(mutant.text)
+        for other, (first, last) in places.get(mutant.file, []):
+            if start < last and first < end:
+                found.append(f"{mutant.name}: overlaps {other}")
+        places.setdefault(mutant.file, []).append((mutant.name, (start, end)))
+        if not mutant.explore:
+            found.append(f"{mutant.name}: no workload to explore")
+    return found
+
+
+def mutated_tree(tree, mutants):
+    """Copies the tracked files to `tree` and puts the mutants in. Unchanged files keep their times, for cargo."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    names = [name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
+    texts = {}
+    for mutant in mutants:
+        text = texts.get(mutant.file) or (ROOT / mutant.file).read_text()
+        to = mutant.mutation.replace("MUTANT", f"crate::mutants::is_on({mutant.number})")
+        texts[mutant.file] = text.replace(mutant.text, to)
+    for crate in {"/".join(file.split("/")[:2]) for file in texts}:
+        library = f"{crate}/src/lib.rs"
+        text = texts.get(library) or (ROOT / library).read_text()
+        texts[library] = re.sub(r"^(pub )?mod ", r"mod mutants;\n\g<0>", text, count=1, flags=re.M)
+        texts[f"{crate}/src/mutants.rs"] = SWITCH
+    for name in names:
+        if name not in texts and name != "Cargo.toml":
+            copied(ROOT / name, tree / name)
+    for name, text in texts.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)
+    manifest = re.sub('"deny"', '"allow"', (ROOT / "Cargo.toml").read_text())
+    if not (tree / "Cargo.toml").is_file() or (tree / "Cargo.toml").read_text() != manifest:
+        (tree / "Cargo.toml").write_text(manifest)
+    wanted = set(names) | set(texts)
+    for path in [path for path in tree.rglob("*") if path.is_file()]:
+        if str(path.relative_to(tree)) not in wanted:
+            path.unlink()
+
+
+def copied(source, target):
+    if target.is_file() and target.stat().st_mtime == source.stat().st_mtime:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target)
+
+
+def built(tree, target, crates):
+    """Builds the program and the tests. Returns the path of the program and those of the tests, by crate."""
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(target), "CARGO_TERM_COLOR": "never"}
+    command = ["cargo", "build", "--quiet", "--profile", "test", "--package", "onewrite"]
+    if subprocess.run(command, cwd=tree, env=environment).returncode:
+        fail("the mutated tree does not build")
+    command = ["cargo", "test", "--quiet", "--no-run", "--message-format=json"]
+    command += [word for crate in crates for word in ("--package", crate)]
+    run = subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True)
+    if run.returncode:
+        fail("the tests of the mutated tree do not build")
+    tests = []
+    for line in run.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("profile", {}).get("test") and message.get("executable"):
+            folder = pathlib.Path(message["manifest_path"]).parent
+            tests.append((f"{folder.name} {message['target']['name']}", folder, message["executable"]))
+    return target / "debug" / "onewrite", tests
+
+
+class Judge:
+    """Runs mutants, one at a time in each of its threads."""
+
+    def __init__(self, program, tests, options):
+        self.program, self.tests, self.options = program, tests, options
+
+    def assert_sound(self, mutants):
+        """With no mutant on, every workload must keep all promises and every test must pass."""
+        environment = {**os.environ, "ONEWRITE_MUTANT": "0"}
+        for line in sorted({line for mutant in mutants for line in mutant.explore}):
+            words = [*line.split(), "--states", "300", "--seed", str(self.options.seed), "--jobs", "1"]
+            code, said = run([self.program, "--quiet", "crash", *words], environment, self.options.timeout)
+            if code != 0:
+                fail(f"without a mutant, `onewrite crash {line}` ends with {code}: {said}")
+        for name, folder, executable in self.tests if self.options.tests else []:
+            code, said = run([executable], environment, self.options.timeout, folder)
+            if code != 0:
+                fail(f"without a mutant, the tests of {name} end with {code}: {said[-2000:]}")
+
+    def judged(self, mutant):
+        """What caught the mutant, as (by, what), and whether its code ran at all."""
+        with tempfile.TemporaryDirectory(prefix="onewrite-mutant-") as scratch:
+            reached = pathlib.Path(scratch) / "reached"
+            environment = {**os.environ, "ONEWRITE_MUTANT_REACHED": str(reached), "TMPDIR": scratch}
+            environment["ONEWRITE_MUTANT"] = str(mutant.number)
+            caught = self.by_explorer(mutant, environment) or self.by_tests(environment)
+            return caught or ("nothing", ""), reached.exists()
+
+    def by_explorer(self, mutant, environment):
+        for line in mutant.explore:
+            words = [*line.split(), "--states", str(self.options.states), "--seed", str(self.options.seed)]
+            report = pathlib.Path(environment["TMPDIR"]) / "report.json"
+            command = [self.program, "--quiet", "crash", *words, "--jobs", "1", "--minimise", "0", "--json", report]
+            code, _ = run(command, environment, self.options.timeout)
+            if code == 1 and report.is_file():
+                found = json.loads(report.read_text())
+                promise = found["violations"][0]["promise"]
+                return "explorer", f"`{line}`, {promise} within {found['states']} states"
+            if code not in (0, 1):
+                return "explorer", f"`{line}`, {'a hang' if code is None else f'exit code {code}'}"
+        return None
+
+    def by_tests(self, environment):
+        if not self.options.tests:
+            return None
+        for name, folder, executable in self.tests:
+            command = [executable, "--test-threads", "1"]
+            code, said = run(command, environment, self.options.timeout, folder)
+            if code is None:
+                return "tests", f"{name}: a hang"
+            if code != 0:
+                failed = re.search(r"^test (\S+) \.\.\. FAILED|^---- (\S+) stdout", said, re.M)
+                what = next((group for group in failed.groups() if group), "") if failed else "it died"
+                return "tests", f"{name}: {what}"
+        return None
+
+
+def run(command, environment, timeout, folder=None):
+    """Exit code, `None` after `timeout` seconds, and what the command said."""
+    try:
+        done = subprocess.run(
+            [str(word) for word in command], env=environment, cwd=folder, timeout=timeout, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, errors="replace",
+        )
+        return done.returncode, done.stdout
+    except subprocess.TimeoutExpired as error:
+        return None, (error.stdout or b"").decode(errors="replace") if isinstance(error.stdout, bytes) else ""
+
+
+def told(rows, options, seconds):
+    """The result as Markdown."""
+    count = lambda by: sum(caught[0] == by for _, caught, _ in rows)
+    killed = count("explorer") + count("tests")
+    lines = [
+        f"{len(rows)} mutants, seed {options.seed}, at most {options.states} states each, {seconds:.0f} s: "
+        f"**{killed} killed** ({100 * killed / max(len(rows), 1):.0f}%), {count('explorer')} by the explorer, "
+        f"{count('tests')} by tests; {count('nothing')} survive.",
+        "",
+        "| table | mutants | explorer | tests | survive |",
+        "|---|---|---|---|---|",
+    ]
+    for table in sorted({mutant.table for mutant, _, _ in rows}):
+        of = [caught[0] for mutant, caught, _ in rows if mutant.table == table]
+        lines.append(f"| {table} | {len(of)} | {of.count('explorer')} | {of.count('tests')} | {of.count('nothing')} |")
+    lines += ["", "| mutant | breaks | caught by |", "|---|---|---|"]
+    for mutant, (by, what), is_reached in rows:
+        nothing = "**nothing**" if is_reached else "**nothing**; never reached"
+        lines.append(f"| {mutant.name} | {mutant.breaks} | {nothing if by == 'nothing' else what} |")
+    return "\n".join(lines) + "\n"
+
+
+def written(path, text):
+    """Puts the result into a file; what stands before `MARK` stays."""
+    before = path.read_text().partition(MARK)[0] if path.is_file() else ""
+    path.write_text(f"{before}{MARK}\n\n{text}" if before else text)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("only", nargs="*", metavar="NAME", help="only these mutants or tables; * and ? stand for more")
+    parser.add_argument("--check", action="store_true", help="only check the tables against the source")
+    parser.add_argument("--sample", type=int, metavar="COUNT", help="only so many, drawn by the seed")
+    parser.add_argument("--states", type=int, default=20_000, help="crash states for each workload (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the explorer and of --sample (%(default)s)")
+    parser.add_argument("--no-tests", dest="tests", action="store_false", help="the explorer alone")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants side by side (%(default)s)")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds for a run, after which it hangs (%(default)s)")
+    parser.add_argument("--least", type=float, default=0, metavar="PERCENT", help="exit with 1 if fewer are killed")
+    parser.add_argument("--room", type=pathlib.Path, default=ROOT / "target" / "mutants", help="for copy and build")
+    parser.add_argument("--out", type=pathlib.Path, help="write the result here, too")
+    return parser.parse_args()
+
+
+def main():
+    options, mutants = arguments(), tables()
+    wrong = problems(mutants)
+    if wrong:
+        fail("the tables do not fit the source\n  " + "\n  ".join(wrong))
+    if options.check:
+        return print(f"{len(mutants)} mutants fit the source")
+    chosen = [
+        mutant for mutant in mutants
+        if not options.only or any(fnmatch.fnmatch(name, only) for name in (mutant.name, mutant.table) for only in options.only)
+    ]
+    if options.sample and options.sample < len(chosen):
+        chosen = sorted(random.Random(options.seed).sample(chosen, options.sample), key=lambda mutant: mutant.number)
+    if not chosen:
+        fail("no such mutant; the tables are " + ", ".join(sorted({mutant.table for mutant in mutants})))
+    room = options.room.resolve()
+    mutated_tree(room / "tree", mutants)
+    crates = sorted({mutant.file.split("/")[1] for mutant in mutants} | {"onewrite-crash"})
+    program, tests = built(room / "tree", room / "target", crates)
+    judge, begin, rows = Judge(program, tests, options), time.monotonic(), []
+    judge.assert_sound(chosen)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for mutant, (caught, is_reached) in zip(chosen, pool.map(judge.judged, chosen)):
+            rows.append((mutant, caught, is_reached))
+            print(f"{len(rows)}/{len(chosen)} {mutant.name}: {caught[0]} {caught[1]}", file=sys.stderr, flush=True)
+    text = told(rows, options, time.monotonic() - begin)
+    print(text)
+    if options.out:
+        written(options.out, text)
+    killed = sum(caught[0] != "nothing" for _, caught, _ in rows)
+    return 100 * killed / len(rows) < options.least
+
+
+if __name__ == "__main__":
+    sys.exit(main())
