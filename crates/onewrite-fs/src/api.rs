@@ -291,6 +291,19 @@ pub struct FsCounters {
     pub direct_read_bytes: u64,
     /// Directly read bytes that came from the page cache. A mode that keeps content in its log buffers direct reads.
     pub direct_cached_bytes: u64,
+    /// Cleaning of segments, by file systems that write logs.
+    pub cleaning: CleaningCounters,
+}
+
+/// What cleaning did since the mount or the last reset of the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CleaningCounters {
+    /// Segments emptied, or left to the next checkpoint with nodes to move only.
+    pub segments: u64,
+    /// Blocks of content read and written elsewhere.
+    pub copied_blocks: u64,
+    /// Nodes that the next checkpoint writes elsewhere.
+    pub moved_nodes: u64,
 }
 
 /// Read access to a mounted file system or a view of an image: all that `ls`, `cat` and a copy out of it need.

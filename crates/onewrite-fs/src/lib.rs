@@ -30,9 +30,9 @@ mod views;
 pub use any::{AnyView, is_f2fs};
 pub use any_fs::{AnyFs, Recovery};
 pub use api::{
-    Allocation, AttributeChanges, AttributeManner, Attributes, DeviceNumber, DirectoryEntry, FileKind, FileSystem,
-    FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner, SeekTarget, Space,
-    Timestamp, WRITE_STEP_BYTES,
+    Allocation, AttributeChanges, AttributeManner, Attributes, CleaningCounters, DeviceNumber, DirectoryEntry,
+    FileKind, FileSystem, FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,
+    SeekTarget, Space, Timestamp, WRITE_STEP_BYTES,
 };
 pub use atomic::{AtomicFiles, DraftId};
 pub use block::{BlockNo, BlockRange};

@@ -10,7 +10,7 @@ mod goals;
 use std::collections::BTreeMap;
 
 use onewrite_block::{Cause, Counters, Nanos};
-use onewrite_fs::FsCounters;
+use onewrite_fs::{CleaningCounters, FsCounters};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub use disk::DiskUtil;
@@ -286,7 +286,7 @@ impl Serialize for ByCause {
 /// Counters of the file system.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FsFigures {
-    /// Journal mode.
+    /// Journal mode of ext4, or the name of F2FS with its options.
     pub mode: String,
     /// What survives a power cut besides synced data.
     pub promise: String,
@@ -314,6 +314,9 @@ pub struct FsFigures {
     pub direct_read_bytes: u64,
     /// Bytes of those that came from memory.
     pub direct_cached_bytes: u64,
+    /// Cleaning of segments; only of F2FS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaning: Option<CleaningCounters>,
     /// Notes to read before comparing the figures with others.
     pub notes: Vec<String>,
 }
@@ -336,8 +339,14 @@ impl FsFigures {
             packing_seconds: Nanos(counters.packing_ns).as_secs_f64(),
             direct_read_bytes: counters.direct_read_bytes,
             direct_cached_bytes: counters.direct_cached_bytes,
+            cleaning: None,
             notes: cached_reads(mode, &counters).into_iter().collect(),
         }
+    }
+
+    /// The same, with what cleaning did.
+    pub fn with_cleaning(self, cleaning: CleaningCounters) -> FsFigures {
+        FsFigures { cleaning: Some(cleaning), ..self }
     }
 
     /// Share of the direct reads that came from memory; `None` if there were none.
@@ -362,9 +371,9 @@ fn cached_reads(mode: &str, counters: &FsCounters) -> Option<String> {
 /// Settings of a run; they determine the command that repeats it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Settings {
-    /// `ext4` or `raw`.
+    /// `ext4`, `f2fs` or `raw`.
     pub fs: String,
-    /// Journal mode; none on a raw device.
+    /// Journal mode of ext4, or the name of F2FS with its options; none on a raw device.
     pub mode: Option<String>,
     /// Profile name or path.
     pub device: String,
@@ -374,7 +383,7 @@ pub struct Settings {
     pub host: String,
     /// Bytes of the device.
     pub size_bytes: u64,
-    /// Bytes of the journal; none on a raw device.
+    /// Bytes of the journal; none on F2FS and on a raw device.
     pub journal_bytes: Option<u64>,
     /// Bytes of the page cache; none on a raw device.
     pub cache_bytes: Option<u64>,

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use onewrite_fs::ext4::Mode;
 use onewrite_lab::driver::{Progress, Watcher};
-use onewrite_lab::experiment::{self, CacheExperiment, CrashExperiment, Experiment};
+use onewrite_lab::experiment::{CacheExperiment, CrashExperiment, Experiment};
 use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, DeviceChoice, Extras, Stack};
 use onewrite_lab::trace::TraceWriter;
@@ -16,8 +15,10 @@ use crate::failure::of_lab;
 use crate::options::{Given, Options};
 use crate::stop::{Stop, stoppable};
 
-/// Runs a job in each of `modes`, or on the device itself if there is none. `job_text` is the text of a job file called
-/// `job`. Returns the results as a JSON array. `page_trace`, for one mode, gets the before-cache trace.
+/// Runs a job in each of `modes` (journal modes, or `f2fs`), or on the device itself if there is none.
+///
+/// `job_text` is the text of a job file called `job`. `page_trace`, for one mode, gets the before-cache trace. Returns
+/// the results as a JSON array.
 #[pyfunction]
 pub fn run(
     py: Python<'_>,
@@ -31,40 +32,39 @@ pub fn run(
     let mut options = Options(options);
     options.of_run(&mut experiment)?;
     options.end()?;
-    let modes: Result<Vec<Mode>, LabError> = modes.iter().map(|name| experiment::mode(name)).collect();
-    let modes = modes.map_err(of_lab)?;
+    let stacks: Result<Vec<Stack>, LabError> = modes.iter().map(|name| name.parse()).collect();
+    let stacks = stacks.map_err(of_lab)?;
     stoppable(py, move |stop| {
-        let results = run_all(&experiment, &modes, page_trace, stop)?;
+        let results = run_all(&experiment, stacks, page_trace, stop)?;
         told(&results)
     })
 }
 
 fn run_all(
     experiment: &Experiment,
-    modes: &[Mode],
+    mut stacks: Vec<Stack>,
     page_trace: Option<PathBuf>,
     stop: &Stop,
 ) -> Result<Vec<RunResult>, LabError> {
     let choice = experiment.choice()?;
-    if !choice.is_emulated() && modes.len() > 1 && !experiment.force {
+    if !choice.is_emulated() && stacks.len() > 1 && !experiment.force {
         let problem = "on a real disk each mode formats it anew; force=True compares all the same";
         return Err(LabError::Option(problem.to_owned()));
     }
-    let stacks: Vec<Stack> = match modes {
-        [] => vec![Stack::Raw],
-        modes => modes.iter().map(|mode| Stack::Ext4(*mode)).collect(),
-    };
-    stacks.into_iter().map(|stack| one(experiment, (&choice, modes), stack, (page_trace.as_ref(), stop))).collect()
+    if stacks.is_empty() {
+        stacks.push(Stack::Raw);
+    }
+    stacks.iter().map(|stack| one(experiment, (&choice, &stacks), *stack, (page_trace.as_ref(), stop))).collect()
 }
 
 fn one(
     experiment: &Experiment,
-    (choice, modes): (&DeviceChoice, &[Mode]),
+    (choice, stacks): (&DeviceChoice, &[Stack]),
     stack: Stack,
     (page_trace, stop): (Option<&PathBuf>, &Stop),
 ) -> Result<RunResult, LabError> {
     let spec = experiment.spec(choice, stack)?;
-    let (device, partial) = experiment.device(&spec, choice, modes, &|choice, size| choice.open(size))?;
+    let (device, partial) = experiment.device(&spec, choice, stacks, &|choice, size| choice.open(size))?;
     let pages = page_trace.map(|path| TraceWriter::create(path)).transpose()?;
     let shared = Rc::new(std::cell::RefCell::new((pages, Ok(()))));
     let sink = Rc::clone(&shared);

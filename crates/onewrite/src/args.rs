@@ -85,7 +85,7 @@ pub enum Command {
     Stats(Stats),
     /// Run a fio job file or a filebench personality, on an emulated device in virtual time or on a real disk.
     Run(Run),
-    /// Run one job in several modes and compare them in a table and an HTML report.
+    /// Run one job in several modes of ext4 or on F2FS, and compare them in a table and an HTML report.
     Compare(Compare),
     /// Cut the power at every moment of a workload and check what is recovered. Exits 1 if a promise was broken.
     Crash(Crash),
@@ -172,6 +172,8 @@ pub struct Fsck {
 pub enum FsKind {
     /// ext4 with a journal.
     Ext4,
+    /// F2FS.
+    F2fs,
     /// No file system: the job uses the device itself.
     Raw,
 }
@@ -281,8 +283,12 @@ pub struct Run {
     #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
     pub fs: FsKind,
     /// Journal mode; `names::mode_help` lists them.
-    #[arg(long, help = names::mode_help() + " [default: ordered]")]
+    #[arg(long, help = names::mode_help() + " (ext4) [default: ordered]")]
     pub mode: Option<String>,
+    /// What an fsync promises about names (f2fs): posix, those of new files; strict, those of renamed ones, too
+    /// [default: posix].
+    #[arg(long, value_name = "MODE")]
+    pub fsync_mode: Option<FsyncMode>,
     /// Write the result as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
@@ -304,7 +310,7 @@ pub struct Run {
 /// `onewrite compare`
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// Journal modes, with commas between them.
+    /// Journal modes of ext4, and f2fs or f2fs+strict, with commas between them.
     #[arg(long, value_delimiter = ',', default_value = "ordered,data,data+async")]
     pub modes: Vec<String>,
     /// Where to write the report.

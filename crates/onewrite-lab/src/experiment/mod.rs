@@ -246,8 +246,8 @@ impl Experiment {
         Ok(if self.size.is_none() && is_made { Some(spec.bytes_wanted()?) } else { self.size })
     }
 
-    /// Opens the device; an emulated one by `open`. First checks that nothing is lost without `force`, and that it has
-    /// what `modes` need. A new file is partial until the run is done.
+    /// Opens the device; an emulated one by `open`. First checks that nothing is lost without `force`, that it has what
+    /// `stacks` need, and that one of them has what the options are for. A new file is partial until the run is done.
     ///
     /// # Errors
     /// A disk that holds something; one that cannot be opened; what a mode lacks.
@@ -255,10 +255,12 @@ impl Experiment {
         &self,
         spec: &RunSpec,
         choice: &DeviceChoice,
-        modes: &[Mode],
+        stacks: &[Stack],
         open: Open<'_>,
     ) -> Result<(Box<dyn Device>, Option<Partial>), LabError> {
-        self.check_spot(modes)?;
+        self.check_ext4_options(stacks)?;
+        let modes: Vec<Mode> = stacks.iter().filter_map(|stack| stack.mode()).collect();
+        self.check_spot(&modes)?;
         self.check_held(choice)?;
         let size = self.device_bytes(spec, choice)?;
         let (device, partial) = match choice {
@@ -267,6 +269,23 @@ impl Experiment {
         };
         modes.iter().try_for_each(|mode| MountOptions::new(*mode).check_device(device.geometry()))?;
         Ok((device, partial))
+    }
+
+    /// Refuses options that only ext4 has, if F2FS runs and ext4 does not.
+    fn check_ext4_options(&self, stacks: &[Stack]) -> Result<(), LabError> {
+        let has_ext4 = stacks.iter().any(|stack| stack.mode().is_some());
+        let Some(stack) = stacks.iter().find(|stack| matches!(stack, Stack::F2fs(_))) else { return Ok(()) };
+        let given = [
+            ("--journal-size", self.journal_size.is_some()),
+            ("--nodelalloc", !self.delayed_allocation),
+            ("--eviction-spot", self.eviction_spot.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) if !has_ext4 => {
+                refused(format!("{option} is for ext4, and the file system is {stack}; leave it out"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a real disk that holds something.

@@ -1,5 +1,7 @@
 //! Figures: the lines that the table and the page share, with a cell for each run.
 
+use onewrite_fs::CleaningCounters;
+
 use super::compared::{Compared, SHOWN, reads, syncs, writes};
 use super::units::{bytes, grouped, latency, plain, ratio};
 use crate::results::{DeviceFigures, Distribution, FsFigures, Transfers};
@@ -31,6 +33,7 @@ pub fn figures(runs: &[Compared]) -> Vec<Line> {
     lines.push(detail(runs, "transactions", |run| counted(run, |fs| fs.commits)));
     lines.push(detail(runs, "checkpoints", |run| counted(run, |fs| fs.checkpoints)));
     lines.push(detail(runs, "  waited for", |run| counted(run, |fs| fs.forced_checkpoints)));
+    lines.extend(cleaning(runs));
     lines
         .push(line(runs, "flash bytes for each byte asked", |run| ratio(device(run).flash_bytes_per_application_byte)));
     lines.push(line(runs, "  WAF of the device", |run| ratio(device(run).waf)));
@@ -42,6 +45,22 @@ pub fn figures(runs: &[Compared]) -> Vec<Line> {
         Some(verdict) => verdict.words(),
     }));
     lines
+}
+
+/// What cleaning did; empty if no run cleaned.
+fn cleaning(runs: &[Compared]) -> Vec<Line> {
+    let of = |run: &Compared| of_fs(run).and_then(|fs| fs.cleaning);
+    if runs.iter().all(|run| of(run).is_none_or(|cleaning| cleaning == CleaningCounters::default())) {
+        return Vec::new();
+    }
+    let counted = |label: &str, count: fn(&CleaningCounters) -> u64| {
+        line(runs, label, |run| of(run).map_or("–".to_owned(), |cleaning| grouped(count(&cleaning))))
+    };
+    vec![
+        counted("segments cleaned", |cleaning| cleaning.segments),
+        counted("  blocks copied", |cleaning| cleaning.copied_blocks),
+        counted("  nodes moved", |cleaning| cleaning.moved_nodes),
+    ]
 }
 
 fn line(runs: &[Compared], label: &str, cell: impl Fn(&Compared) -> String) -> Line {

@@ -1,9 +1,9 @@
 //! Cuts: cuts the power in the middle of a run, recovers the image, and checks the promises.
 //!
 //! A short run of the job is repeated from the same seed. Each repetition is cut at another of the device's own cut
-//! points, which are spread evenly over the run. Then four things must hold: the device recovers; the log replays; all
-//! metadata is sound; and every file that was not touched since an fsync of it returned is there, with its size and its
-//! content.
+//! points, which are spread evenly over the run. Then four things must hold: the device recovers; the log replays (F2FS
+//! rolls forward); all metadata is sound; and every file that was not touched since an fsync of it returned is there,
+//! with its size and its content.
 //!
 //! This is the crash test of `compare`, a sample. The crash explorer tries every state and every promise.
 
@@ -11,14 +11,18 @@ use std::rc::Rc;
 
 use onewrite_block::{Choices, Device, DevicePort, Executor, Halt, Nanos, Runtime};
 use onewrite_fs::api::resolve;
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{FileSystem, FileView, FsResult, Manner};
+use onewrite_fs::ext4::{Ext4, MountOptions};
+use onewrite_fs::f2fs::check::{CheckOptions, check};
+use onewrite_fs::f2fs::{F2fs, F2fsOptions};
+use onewrite_fs::{AnyFs, FileSystem, FileView, FsResult, Manner};
 
-use super::{RunSpec, Stack, format, journal_bytes, judge, mount_options};
+use super::format::{FormatOptions, plan_ext4, plan_f2fs};
+use super::judge::judge;
+use super::spec::{JobSpec, RunSpec};
+use super::stack::Stack;
 use crate::driver::{self, DurableFile, Files, Ledger, RunOptions};
 use crate::error::LabError;
 use crate::report::CrashVerdict;
-use crate::session::FormatOptions;
 use crate::workload::filebench::Personality;
 use crate::workload::fio;
 
@@ -39,21 +43,21 @@ pub fn try_cuts(
     count: u64,
     watch: impl Fn(u64) -> Result<(), LabError>,
 ) -> Result<CrashVerdict, LabError> {
-    let Stack::Ext4(mode) = spec.stack else {
+    if spec.stack == Stack::Raw {
         return Err(LabError::Option("power cuts need a file system that promises something".to_owned()));
-    };
+    }
     let mut first = device()?;
     if first.as_power_cut().is_none() {
         return Err(LabError::Option(format!("{} is real; only an emulated device can lose its power", spec.device)));
     }
     let spec = Rc::new(short(spec));
-    let (begin, end) = Attempt::start(&spec, mode, first)?.run_to_the_end()?;
+    let (begin, end) = Attempt::start(&spec, first)?.run_to_the_end()?;
     let mut chance = Choices::new(spec.seed).stream("power cuts", 0);
     let mut verdict = CrashVerdict { cuts: count, losses: 0, first_loss: None };
     for cut in 0..count {
         let length = (end - begin).max(1);
         let point = begin + (length * cut + chance.below(length)) / count;
-        let attempt = Attempt::start(&spec, mode, device()?)?;
+        let attempt = Attempt::start(&spec, device()?)?;
         if let Err(loss) = attempt.cut_at(point, &mut chance)? {
             verdict.losses += 1;
             let place = format!("{loss} (seed {}, cut point {point} of {end})", spec.seed);
@@ -66,11 +70,11 @@ pub fn try_cuts(
 
 fn short(spec: &RunSpec) -> RunSpec {
     let mut short = spec.clone();
-    if let super::JobSpec::Personality(personality, parameters) = &mut short.job {
+    if let JobSpec::Personality(personality, parameters) = &mut short.job {
         let least = if *personality == Personality::Varmail { FILES } else { FILES.max(parameters.threads * 5) };
         parameters.files = parameters.files.min(least);
     }
-    if let super::JobSpec::PostMark(parameters) = &mut short.job {
+    if let JobSpec::PostMark(parameters) = &mut short.job {
         parameters.files = parameters.files.min(FILES);
         parameters.subdirectories = parameters.subdirectories.min(FILES);
     }
@@ -80,27 +84,20 @@ fn short(spec: &RunSpec) -> RunSpec {
 /// One run, up to the moment when its file system is mounted.
 struct Attempt {
     spec: Rc<RunSpec>,
-    mode: Mode,
     executor: Executor,
     port: DevicePort,
-    files: Rc<Files<Ext4>>,
-    fs: Rc<Ext4>,
+    files: Rc<Files<AnyFs>>,
+    fs: Rc<AnyFs>,
 }
 
 impl Attempt {
-    fn start(spec: &Rc<RunSpec>, mode: Mode, device: Box<dyn Device>) -> Result<Attempt, LabError> {
+    fn start(spec: &Rc<RunSpec>, device: Box<dyn Device>) -> Result<Attempt, LabError> {
         let executor = Executor::new(spec.time, spec.host.clone());
         let port = executor.runtime().attach(device);
         let (task_spec, task_port) = (Rc::clone(spec), port.clone());
-        let fs = executor.block_on(async move {
-            let journal_bytes = journal_bytes(&task_spec, mode, &task_port);
-            let options = FormatOptions { journal_bytes, is_zeroed: true, ..FormatOptions::default() };
-            format(&task_port, &options, &mut Choices::new(task_spec.seed).stream("mkfs", 0)).await?;
-            Ok::<_, LabError>(Ext4::mount(task_port, mount_options(&task_spec, mode)).await?)
-        })??;
-        let fs = Rc::new(fs);
+        let fs = Rc::new(executor.block_on(async move { new_fs(&task_spec, task_port).await })??);
         let files = Rc::new(Files::followed(Rc::clone(&fs)));
-        Ok(Attempt { spec: Rc::clone(spec), mode, executor, port, files, fs })
+        Ok(Attempt { spec: Rc::clone(spec), executor, port, files, fs })
     }
 
     fn cut_points(&self) -> u64 {
@@ -140,8 +137,26 @@ impl Attempt {
         power.cut(chance);
         match power.recover(now) {
             Err(error) => Ok(Err(format!("the device did not recover: {error}"))),
-            Ok(report) => recovered(device, now + report.duration, &self.spec, (self.mode, &ledger)),
+            Ok(report) => recovered(device, now + report.duration, &self.spec, &ledger),
         }
+    }
+}
+
+/// Makes the file system of `spec` on a blank device and mounts it.
+async fn new_fs(spec: &RunSpec, port: DevicePort) -> Result<AnyFs, LabError> {
+    let mut chance = Choices::new(spec.seed).stream("mkfs", 0);
+    let options = FormatOptions { is_zeroed: true, ..FormatOptions::default() };
+    match spec.stack {
+        Stack::Ext4(mode) => {
+            let options = FormatOptions { journal_bytes: spec.journal_bytes(mode, &port), ..options };
+            plan_ext4(&port, &options, &mut chance)?.write(&port).await?;
+            Ok(AnyFs::Ext4(Box::new(Ext4::mount(port, spec.ext4_options(mode)).await?)))
+        }
+        Stack::F2fs(stack) => {
+            plan_f2fs(&port, &options, &mut chance)?.write(&port).await?;
+            Ok(AnyFs::F2fs(Box::new(F2fs::mount(port, spec.f2fs_options(stack)).await?)))
+        }
+        Stack::Raw => unreachable!("refused before the first cut"),
     }
 }
 
@@ -150,32 +165,43 @@ fn recovered(
     device: Box<dyn Device>,
     now: Nanos,
     spec: &RunSpec,
-    (mode, ledger): (Mode, &Ledger),
+    ledger: &Ledger,
 ) -> Result<Result<(), String>, LabError> {
     let executor = Executor::new(spec.time, spec.host.clone());
     executor.run_until(now)?;
     let port = executor.runtime().attach(device);
-    let durable = ledger.durable_files();
-    let looked = executor.block_on(async move { look(port, mode, durable).await })?;
+    let (durable, stack) = (ledger.durable_files(), spec.stack);
+    let looked = executor.block_on(async move { look(port, stack, durable).await })?;
     Ok(looked.unwrap_or_else(|error| Err(format!("recovery failed: {error}"))))
 }
 
-async fn look(port: DevicePort, mode: Mode, durable: Vec<DurableFile>) -> FsResult<Result<(), String>> {
-    let judgement = judge(&port).await?;
-    if let Some(finding) = judgement.report.findings.first() {
-        return Ok(Err(finding.to_string()));
-    }
-    let fs = Ext4::mount(port, MountOptions::new(mode)).await?;
+/// Mounts what is left and looks for everything that was synced. ext4 is checked between the replay of its log and the
+/// mount, F2FS after the unmount, since its mount is the recovery.
+async fn look(port: DevicePort, stack: Stack, durable: Vec<DurableFile>) -> FsResult<Result<(), String>> {
+    let fs = match stack {
+        Stack::Ext4(mode) => {
+            if let Some(finding) = judge(&port).await?.report.findings.first() {
+                return Ok(Err(finding.to_string()));
+            }
+            AnyFs::Ext4(Box::new(Ext4::mount(port.clone(), MountOptions::new(mode)).await?))
+        }
+        _ => AnyFs::F2fs(Box::new(F2fs::mount(port.clone(), F2fsOptions::default()).await?)),
+    };
     for file in &durable {
         if let Err(loss) = survives(&fs, file).await {
             return Ok(Err(format!("{}, synced before: {loss}", file.path)));
         }
     }
     fs.unmount().await?;
+    if let AnyFs::F2fs(_) = fs
+        && let Some(finding) = check(&port, &CheckOptions::default()).await?.findings.first()
+    {
+        return Ok(Err(finding.to_string()));
+    }
     Ok(Ok(()))
 }
 
-async fn survives(fs: &Ext4, file: &DurableFile) -> Result<(), String> {
+async fn survives(fs: &AnyFs, file: &DurableFile) -> Result<(), String> {
     let ino = resolve(fs, file.path.as_bytes()).await.map_err(|error| error.to_string())?;
     let size = fs.attributes(ino).await.map_err(|error| error.to_string())?.size;
     if size != file.size {

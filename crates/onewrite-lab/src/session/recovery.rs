@@ -7,7 +7,9 @@ use onewrite_fs::FsError;
 use onewrite_fs::ext4::{Ext4, replay};
 use onewrite_fs::journal::Recovered;
 
-use super::{FormatOptions, RunSpec, Stack, format, journal_bytes, mount_options};
+use super::format::{FormatOptions, format};
+use super::spec::RunSpec;
+use super::stack::Stack;
 use crate::driver::{self, Files, RunOptions};
 use crate::error::LabError;
 use crate::workload::fio;
@@ -33,7 +35,7 @@ pub(crate) fn recovery_after(spec: &RunSpec, device: Box<dyn Device>) -> Result<
 /// The device after the run, with the file system still mounted, and the time.
 fn at_the_end(spec: &RunSpec, device: Box<dyn Device>) -> Result<(Box<dyn Device>, Nanos), LabError> {
     let Stack::Ext4(mode) = spec.stack else {
-        return Err(LabError::Option("recovery needs a file system".to_owned()));
+        return Err(LabError::Option("the time of a recovery is measured on ext4".to_owned()));
     };
     let executor = Executor::new(spec.time, spec.host.clone());
     let runtime = executor.runtime();
@@ -42,13 +44,13 @@ fn at_the_end(spec: &RunSpec, device: Box<dyn Device>) -> Result<(Box<dyn Device
     executor.block_on(async move {
         let (spec, port) = (task_spec, task_port);
         let options = FormatOptions {
-            journal_bytes: journal_bytes(&spec, mode, &port),
+            journal_bytes: spec.journal_bytes(mode, &port),
             is_zeroed: true,
             ..FormatOptions::default()
         };
         let choices = Choices::new(spec.seed);
         format(&port, &options, &mut choices.stream("mkfs", 0)).await?;
-        let fs = Rc::new(Ext4::mount(port, mount_options(&spec, mode)).await?);
+        let fs = Rc::new(Ext4::mount(port, spec.ext4_options(mode)).await?);
         let workload = spec.job.plan(fio::Target::Files, &choices)?;
         driver::run(&task_runtime, Rc::new(Files::new(fs)), workload, RunOptions::default()).await?;
         Ok::<_, LabError>(())

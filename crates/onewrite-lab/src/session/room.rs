@@ -3,7 +3,9 @@
 use onewrite_block::{Choices, KIB, MIB};
 use onewrite_fs::FsError;
 
-use super::{DEFAULT_BYTES, JobSpec, RunSpec, Stack};
+use super::device::DEFAULT_BYTES;
+use super::spec::{JobSpec, RunSpec};
+use super::stack::Stack;
 use crate::error::LabError;
 use crate::workload::{Workload, fio};
 use crate::{innodb, sqlite};
@@ -12,6 +14,8 @@ use crate::{innodb, sqlite};
 const STRUCTURE_BYTES: u64 = 32 * MIB;
 /// Bytes of the journal that mke2fs makes on 1 GiB.
 const JOURNAL_BYTES: u64 = 32 * MIB;
+/// Bytes that an F2FS of 1 GiB keeps for its cleaning, rounded up.
+const CLEANING_BYTES: u64 = 128 * MIB;
 /// New devices are a multiple of this size.
 const STEP: u64 = 64 * MIB;
 /// Bytes of a device for each inode, as mke2fs chooses from 512 MiB on.
@@ -30,9 +34,7 @@ impl RunSpec {
         if self.stack == Stack::Raw {
             return Ok(needed.max(DEFAULT_BYTES).next_multiple_of(STEP));
         }
-        let is_lazy = matches!(self.stack, Stack::Ext4(mode) if mode.is_lazy());
-        let journal = self.journal_bytes.unwrap_or(if is_lazy { DEFAULT_BYTES / 8 } else { JOURNAL_BYTES });
-        let for_inodes = inodes.saturating_add(OWN_INODES).saturating_mul(BYTES_PER_INODE);
+        let Beside { journal, for_inodes } = self.beside(inodes);
         let is_small = needed.saturating_add(journal).saturating_add(STRUCTURE_BYTES) <= DEFAULT_BYTES;
         if is_small && for_inodes <= DEFAULT_BYTES {
             return Ok(DEFAULT_BYTES);
@@ -43,6 +45,17 @@ impl RunSpec {
             .saturating_add(STEP)
             .checked_next_multiple_of(STEP)
             .ok_or_else(|| LabError::Option("the job's files are too large".to_owned()))
+    }
+
+    /// What the file system needs beside content for `inodes` inodes.
+    fn beside(&self, inodes: u64) -> Beside {
+        let Stack::Ext4(mode) = self.stack else {
+            // Each inode takes a block, and cleaning some segments.
+            return Beside { journal: CLEANING_BYTES.saturating_add(inodes.saturating_mul(4 * KIB)), for_inodes: 0 };
+        };
+        let usual = if mode.is_lazy() { DEFAULT_BYTES / 8 } else { JOURNAL_BYTES };
+        let for_inodes = inodes.saturating_add(OWN_INODES).saturating_mul(BYTES_PER_INODE);
+        Beside { journal: self.journal_bytes.unwrap_or(usual), for_inodes }
     }
 
     /// Adds to an out-of-space `error` what the job needs; `has` is the size of the device in bytes. Leaves other
@@ -85,6 +98,14 @@ impl JobSpec {
             }
         }
     }
+}
+
+/// What a file system needs beside the content of files.
+struct Beside {
+    /// Bytes of a journal, or of what takes its place.
+    journal: u64,
+    /// Bytes of the smallest device that has the inodes.
+    for_inodes: u64,
 }
 
 /// What the files of a job need.

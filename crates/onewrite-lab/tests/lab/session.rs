@@ -1,20 +1,22 @@
-//! Whole runs: formats ext4 on a RAM disk, runs jobs, unmounts, and checks the image.
+//! Whole runs: formats ext4 or F2FS on a RAM disk, runs jobs, unmounts, and checks the image.
 
 use std::cell::RefCell;
 use std::process::Command;
 use std::rc::Rc;
 
 use onewrite_block::{
-    Completion, Counters, Device, Geometry, HostProfile, Lpn, MIB, Nanos, NextEvent, Operation, PowerCut, RamDisk,
-    Request, Time, Token,
+    Cause, Completion, Counters, Device, Geometry, HostProfile, Lpn, MIB, Nanos, NextEvent, Operation, PowerCut,
+    RamDisk, Request, Time, Token,
 };
 use onewrite_device::Profile;
 use onewrite_fs::ext4::{Mode, PolicyKind};
+use onewrite_fs::f2fs::FsyncMode;
 use onewrite_lab::LabError;
 use onewrite_lab::driver::{LaidOut, Phase, Watcher};
 use onewrite_lab::job::JobFile;
 use onewrite_lab::results::{DeviceSetup, RunResult};
-use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
+use onewrite_lab::session::{self, Extras, F2fsStack, JobSpec, RunSpec, Stack};
+use onewrite_lab::sqlite::SqliteJob;
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
 use onewrite_testing::skipped;
 
@@ -101,6 +103,74 @@ fn a_full_image_is_an_error_that_names_the_job() {
     );
     let text = error.unwrap_err().to_string();
     assert!(text.contains("no space"), "{text}");
+}
+
+/// F2FS in a mode of fsync.
+fn f2fs(fsync_mode: FsyncMode) -> Stack {
+    Stack::F2fs(F2fsStack { fsync_mode })
+}
+
+#[test]
+fn f2fs_runs_jobs_the_same_each_time_and_leaves_a_clean_image() {
+    for fsync_mode in FsyncMode::ALL {
+        let image = std::env::temp_dir().join(format!("onewrite-session-{}-{fsync_mode}.img", std::process::id()));
+        let json = |seed, image| {
+            let spec = RunSpec { seed, ..spec(varmail(3000), f2fs(fsync_mode)) };
+            let result = run(&spec, Extras { image, ..Extras::default() }).unwrap();
+            let settings = &result.onewrite.settings;
+            assert_eq!((settings.fs.as_str(), settings.journal_bytes), ("f2fs", None));
+            assert_eq!(settings.mode.as_deref(), Some(spec.stack.to_string().as_str()));
+            assert!(result.onewrite.fs.as_ref().unwrap().checkpoints > 0 && result.operations_per_second() > 0.0);
+            result.to_json()
+        };
+        assert_eq!(json(3, None), json(3, Some(image.clone())));
+        assert_ne!(json(3, None), json(4, None));
+        match Command::new("fsck.f2fs").arg("--dry-run").arg(&image).output() {
+            Ok(judged) => {
+                let said = String::from_utf8_lossy(&judged.stdout).into_owned();
+                let is_clean = said.contains("[Ok..]") && !said.contains("[Fail]") && !said.contains("[ASSERT]");
+                assert!(judged.status.success() && is_clean, "{fsync_mode}: {said}");
+            }
+            Err(_) => skipped!("fsck.f2fs is not installed, so it cannot judge the image"),
+        }
+        std::fs::remove_file(image).unwrap();
+    }
+}
+
+#[test]
+fn f2fs_cleans_under_a_job_that_overwrites_and_its_content_is_right() {
+    // An F2FS of 64 MiB has some 14 MiB for content, so random overwrites leave no segment empty by themselves.
+    let job = "[a]\nrw=randwrite\nbs=4k\nsize=11m\nio_size=60m\nfsync=64\nverify=crc32c\n";
+    let result = run(&spec(fio(job), f2fs(FsyncMode::Posix)), Extras::default()).unwrap();
+    let cleaning = result.onewrite.fs.as_ref().unwrap().cleaning.unwrap();
+    let by_cause = result.onewrite.device.host_write_bytes_by_cause;
+    let of = |cause| by_cause.0[Cause::ALL.iter().position(|other| *other == cause).unwrap()];
+    assert!(cleaning.segments > 10 && cleaning.copied_blocks > 1000, "{cleaning:?}");
+    assert_eq!(of(Cause::Cleaning), cleaning.copied_blocks * 4096);
+    assert!(of(Cause::Data) > 50 * MIB && of(Cause::Journal) > 0 && of(Cause::Checkpoint) > 0, "{by_cause:?}");
+}
+
+#[test]
+fn a_database_on_f2fs_is_refused_by_name() {
+    let job = JobSpec::Sqlite(SqliteJob::named("sqlite-gmail").unwrap().unwrap());
+    let error = run(&spec(job, f2fs(FsyncMode::Posix)), Extras::default()).unwrap_err().to_string();
+    assert!(error.contains("sqlite-gmail") && error.contains("F2FS"), "{error}");
+}
+
+#[test]
+fn power_cuts_take_nothing_that_was_synced_on_f2fs() {
+    for fsync_mode in FsyncMode::ALL {
+        let disk = || Ok(Box::new(RamDisk::volatile(64 * MIB / 4096)) as Box<dyn Device>);
+        let verdict = session::try_cuts(&spec(varmail(3000), f2fs(fsync_mode)), disk, 24, |_| Ok(())).unwrap();
+        assert_eq!((verdict.cuts, verdict.losses), (24, 0), "{fsync_mode}: {:?}", verdict.first_loss);
+    }
+}
+
+#[test]
+fn a_disk_that_lies_about_flushes_is_caught_under_f2fs() {
+    let disk = || Ok(Box::new(Liar(RamDisk::volatile(64 * MIB / 4096))) as Box<dyn Device>);
+    let verdict = session::try_cuts(&spec(varmail(3000), f2fs(FsyncMode::Posix)), disk, 24, |_| Ok(())).unwrap();
+    assert!(verdict.losses > 0);
 }
 
 /// A disk that reports a FLUSH as done but does not do it.

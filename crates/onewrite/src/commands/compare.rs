@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use onewrite_fs::ext4::Mode;
 use onewrite_lab::Partial;
 use onewrite_lab::experiment::Experiment;
 use onewrite_lab::report::{Compared, Comparison};
@@ -35,10 +34,10 @@ pub fn compare(args: &Compare) -> anyhow::Result<()> {
     if !choice.is_emulated() && args.modes.len() > 1 && !args.job.force {
         bail!("on a real disk each mode formats it anew; --force compares all the same");
     }
-    let modes = modes(&args.modes)?;
+    let stacks = stacks(&args.modes)?;
     let mut runs = Vec::new();
-    for mode in &modes {
-        runs.push(one(args, (&experiment, &choice), *mode, &modes)?);
+    for stack in &stacks {
+        runs.push(one(args, (&experiment, &choice), *stack, &stacks)?);
     }
     let comparison = Comparison { command: command(), runs };
     if !args.json.as_deref().is_some_and(is_stdout) {
@@ -54,36 +53,37 @@ fn image(args: &Compare, mode: &str) -> Option<PathBuf> {
     args.images.as_ref().map(|directory| directory.join(format!("{}.img", mode.trim())))
 }
 
-/// The modes by name, each once.
-fn modes(names: &[String]) -> anyhow::Result<Vec<Mode>> {
-    let mut modes = Vec::new();
+/// The modes and file systems by name, each once.
+fn stacks(names: &[String]) -> anyhow::Result<Vec<Stack>> {
+    let mut stacks = Vec::new();
     for name in names {
-        let mode = job::mode(name.trim())?;
-        if modes.contains(&mode) {
-            bail!("--modes names {mode} twice, and one seed gives one run; name it once");
+        let stack: Stack = name.trim().parse()?;
+        if stacks.contains(&stack) {
+            bail!("--modes names {stack} twice, and one seed gives one run; name it once");
         }
-        modes.push(mode);
+        stacks.push(stack);
     }
-    Ok(modes)
+    Ok(stacks)
 }
 
-/// Runs one mode. `all` are the requested modes; what one of them lacks is reported before the first runs.
+/// Runs one stack. `all` are the requested ones; what one of them lacks is reported before the first runs.
 fn one(
     args: &Compare,
     (experiment, choice): (&Experiment, &DeviceChoice),
-    mode: Mode,
-    all: &[Mode],
+    stack: Stack,
+    all: &[Stack],
 ) -> anyhow::Result<Compared> {
-    let spec = experiment.spec(choice, Stack::Ext4(mode))?;
+    let spec = experiment.spec(choice, stack)?;
+    let label = stack.to_string();
     let (device, partial) = experiment.device(&spec, choice, all, &job::opened)?;
     job::announce(&spec, &*device);
-    let spinner = Spinner::new(mode.name());
-    let extras = Extras { watcher: Some(spinner.watcher()), image: image(args, mode.name()), ..Extras::default() };
+    let spinner = Spinner::new(&label);
+    let extras = Extras { watcher: Some(spinner.watcher()), image: image(args, &label), ..Extras::default() };
     let result = session::run(&spec, device, extras)?;
     partial.map_or(Ok(()), Partial::keep_new).with_context(|| spec.device.clone())?;
-    spinner.finish(mode.name(), operations(&result));
+    spinner.finish(&label, operations(&result));
     let crash = crash(args, (experiment, choice), &spec)?;
-    Ok(Compared { label: mode.name().to_owned(), result, crash })
+    Ok(Compared { label, result, crash })
 }
 
 /// Tries power cuts, if the device is emulated and the job says beforehand what it does.

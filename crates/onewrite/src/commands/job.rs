@@ -7,7 +7,7 @@ use onewrite_device::Age;
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_lab::LabError;
 use onewrite_lab::experiment::{self, Experiment, FileChanges, PersonalityChanges};
-use onewrite_lab::session::{DeviceChoice, RunSpec, Stack, lazy_journal_bytes};
+use onewrite_lab::session::{DeviceChoice, F2fsStack, RunSpec, Stack, lazy_journal_bytes};
 
 use super::stdin;
 use crate::args::{AgeArg, FioArgs, JobArgs, PersonalityArgs};
@@ -97,6 +97,13 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
                 if spec.delayed_allocation { "delayed allocation where the mode allows it" } else { "nodelalloc" }
             )
         }
+        Stack::F2fs(stack) => format!(
+            "F2FS, fsync mode {} (promises {}), page cache {} bytes ({})",
+            stack.fsync_mode,
+            F2fsStack::PROMISE,
+            spec.cache_bytes,
+            spec.cache_policy
+        ),
         Stack::Raw => "no file system".to_owned(),
     };
     let setup = spec.setup.words().map(|words| format!(" ({words})")).unwrap_or_default();

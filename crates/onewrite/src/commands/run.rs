@@ -12,7 +12,7 @@ use onewrite_cache::PageRequest;
 use onewrite_fs::ext4::Mode;
 use onewrite_lab::report::{Compared, Comparison};
 use onewrite_lab::results::RunResult;
-use onewrite_lab::session::{self, Extras, RunSpec, Stack};
+use onewrite_lab::session::{self, Extras, F2fsStack, RunSpec, Stack};
 use onewrite_lab::trace::TraceWriter;
 use onewrite_lab::{LabError, Partial};
 
@@ -35,11 +35,7 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     let experiment = job::experiment(&args.job)?;
     let choice = experiment.choice()?;
     let spec = experiment.spec(&choice, stack(args)?)?;
-    let modes = match spec.stack {
-        Stack::Ext4(mode) => vec![mode],
-        Stack::Raw => Vec::new(),
-    };
-    let (device, partial) = experiment.device(&spec, &choice, &modes, &job::opened)?;
+    let (device, partial) = experiment.device(&spec, &choice, &[spec.stack], &job::opened)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(&spec.job.name());
     let trace = trace.as_deref().map(RequestTrace::create).transpose()?;
@@ -59,9 +55,14 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
 }
 
 fn stack(args: &Run) -> anyhow::Result<Stack> {
+    if let (FsKind::Ext4 | FsKind::Raw, Some(mode)) = (args.fs, args.fsync_mode) {
+        bail!("--fsync-mode {mode} is for F2FS; leave it out, or add --fs f2fs");
+    }
     match (args.fs, &args.mode) {
         (FsKind::Raw, Some(mode)) => bail!("--mode {mode} needs a file system; leave --fs raw out"),
+        (FsKind::F2fs, Some(mode)) => bail!("--mode {mode} is for ext4, and --fs is f2fs; leave it out"),
         (FsKind::Raw, None) => Ok(Stack::Raw),
+        (FsKind::F2fs, None) => Ok(Stack::F2fs(F2fsStack { fsync_mode: args.fsync_mode.unwrap_or_default() })),
         (FsKind::Ext4, None) => Ok(Stack::Ext4(Mode::Ordered)),
         (FsKind::Ext4, Some(mode)) => Ok(Stack::Ext4(job::mode(mode)?)),
     }
@@ -79,11 +80,7 @@ fn print(spec: &RunSpec, result: RunResult, json: Option<&Path>) -> anyhow::Resu
     if let Some((path, document)) = document.as_ref().filter(|(path, _)| is_stdout(path)) {
         return write_json(path, document);
     }
-    let label = match spec.stack {
-        Stack::Ext4(mode) => mode.name(),
-        Stack::Raw => "raw",
-    };
-    let runs = vec![Compared { label: label.to_owned(), result, crash: None }];
+    let runs = vec![Compared { label: spec.stack.to_string(), result, crash: None }];
     out!("{}", Comparison { command: String::new(), runs }.table());
     document.map_or(Ok(()), |(path, document)| write_json(path, &document))
 }

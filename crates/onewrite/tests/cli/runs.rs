@@ -70,6 +70,20 @@ fn a_comparison_gives_a_table_a_page_and_images() {
 }
 
 #[test]
+fn f2fs_is_run_and_compared_beside_ext4() {
+    let scratch = Scratch::new();
+    let table = scratch.onewrite(&format!("compare {SMALL} --modes ordered,f2fs+strict --cuts 3 --images img")).ok();
+    assert!(table.contains("f2fs+strict") && table.contains("checkpoint"), "{table}");
+    assert_eq!(table.matches("all 3 cuts kept").count(), 2, "{table}");
+    assert!(scratch.onewrite("fsck -n img/f2fs+strict.img").ok().contains("clean"));
+    let run = "run varmail --operations 500 --files 50 --fs f2fs --fsync-mode strict --page-trace p.csv --json -";
+    let json: serde_json::Value = serde_json::from_str(&scratch.onewrite(run).ok()).unwrap();
+    assert_eq!(json["onewrite"]["settings"]["mode"], "f2fs+strict");
+    assert!(json["onewrite"]["fs"]["cleaning"]["segments"].is_u64());
+    assert!(std::fs::read_to_string(scratch.path("p.csv")).unwrap().lines().count() > 100);
+}
+
+#[test]
 fn every_refusal_names_place_and_cure() {
     let scratch = Scratch::new();
     scratch.write("bad.fio", "[a]\nsize=1m\nzonemode=zbd\n");

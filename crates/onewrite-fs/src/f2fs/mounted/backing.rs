@@ -143,6 +143,10 @@ impl Backing for Volume {
     }
 
     fn finished(&self, file: &File, run: &Run<Found>, outcome: Outcome) {
+        if outcome != Outcome::Failed && run.found.kind == LogKind::ColdData {
+            let count = run.pages.end - run.pages.start;
+            self.count(|counters| counters.cleaning.copied_blocks += count);
+        }
         self.gate.end_run();
         self.is_unflushed.set(true);
         for (count, before) in run.found.before.borrow().iter().enumerate() {

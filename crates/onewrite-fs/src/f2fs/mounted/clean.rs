@@ -59,6 +59,7 @@ impl Cleaner<'_> {
             let victim = self.space.borrow().victim(by, used_max);
             let Some(victim) = victim else { return Ok(cleaned) };
             self.empty(&victim).await?;
+            self.count(|counters| counters.cleaning.segments += 1);
             if self.space.borrow().victim(by, used_max).is_some_and(|next| next.segment == victim.segment) {
                 // Nodes, or content without room: they leave with the checkpoint.
                 return Ok(cleaned + 1);
@@ -92,6 +93,7 @@ impl Cleaner<'_> {
         let Some((owner, _)) = self.load_owned(nid).await? else { return Ok(()) };
         if self.nodes().nat_entry(nid).await?.address == DataAddress::Block(block) && self.pages.holds(node_key(nid)) {
             self.nodes().change_node(nid, owner, |_| ());
+            self.count(|counters| counters.cleaning.moved_nodes += 1);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::{RwLock, Signal, either};
@@ -17,7 +18,7 @@ use super::recover::Recovered;
 use super::sync_line::SyncLine;
 use super::volume::Volume;
 use super::wanted::Wanted;
-use crate::api::{FsCounters, FsError, FsResult};
+use crate::api::{FsCounters, FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::devices::Devices;
 use crate::f2fs::format::checkpoint::flags;
@@ -29,7 +30,7 @@ use crate::f2fs::format::{Features, Layout, Nid};
 use crate::f2fs::space::{Log, Space};
 use crate::f2fs::summaries::Summaries;
 use crate::f2fs::tables::Tables;
-use crate::pages::{Pages, PagesOptions, page_cache};
+use crate::pages::{Access, Pages, PagesOptions, page_cache};
 
 /// Metadata pages that are kept while a mount reads the tables.
 const TABLE_PAGES: usize = 64;
@@ -92,6 +93,12 @@ impl F2fs {
     /// Damage that the mount got around: a bad copy of superblock or checkpoint.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Calls `watcher` for every read and write of file content through the page cache, with the file and its pages.
+    /// This is the before-cache trace. It contains neither nodes nor direct I/O.
+    pub fn watch(&self, watcher: impl FnMut(Ino, Range<u64>, Access) + 'static) {
+        self.volume.pages.watch(Box::new(watcher));
     }
 
     /// Verifies the invariants of the state in memory, for tests.

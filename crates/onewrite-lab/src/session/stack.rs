@@ -1,0 +1,120 @@
+//! Stack: what lies between a job and its device, and the names that results, options and reports have for it.
+//!
+//! ext4 goes by its journal mode (`ordered`, `data+async`, …), F2FS by `f2fs` and what differs from its defaults, each
+//! behind a plus sign (`f2fs+strict`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use onewrite_fs::ext4::{Mode, ModeError};
+use onewrite_fs::f2fs::FsyncMode;
+
+use crate::error::LabError;
+
+/// What lies between the job and the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// ext4 in a journal mode.
+    Ext4(Mode),
+    /// F2FS.
+    F2fs(F2fsStack),
+    /// Nothing: the job uses the device itself.
+    Raw,
+}
+
+/// What a run chooses of F2FS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct F2fsStack {
+    /// What an fsync promises about names.
+    pub fsync_mode: FsyncMode,
+}
+
+/// The name of F2FS with all defaults.
+const F2FS: &str = "f2fs";
+
+impl F2fsStack {
+    /// What survives a power cut besides synced data: the tree of a checkpoint.
+    pub const PROMISE: &'static str = "checkpoint";
+
+    /// Words behind the name, each for something that differs from the defaults.
+    fn words(self) -> impl Iterator<Item = &'static str> {
+        (self.fsync_mode != FsyncMode::default()).then_some(self.fsync_mode.name()).into_iter()
+    }
+
+    /// These options with what `word` says; `None` if it says nothing.
+    fn with(self, word: &str) -> Option<F2fsStack> {
+        word.parse().ok().map(|fsync_mode| F2fsStack { fsync_mode })
+    }
+}
+
+impl Stack {
+    /// The name of the file system; `raw` if there is none.
+    pub const fn fs_name(self) -> &'static str {
+        match self {
+            Stack::Ext4(_) => "ext4",
+            Stack::F2fs(_) => F2FS,
+            Stack::Raw => "raw",
+        }
+    }
+
+    /// The journal mode, if there is a journal.
+    pub const fn mode(self) -> Option<Mode> {
+        match self {
+            Stack::Ext4(mode) => Some(mode),
+            Stack::F2fs(_) | Stack::Raw => None,
+        }
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stack::Ext4(mode) => f.write_str(mode.name()),
+            Stack::F2fs(f2fs) => {
+                f.write_str(F2FS)?;
+                f2fs.words().try_for_each(|word| write!(f, "+{word}"))
+            }
+            Stack::Raw => f.write_str("raw"),
+        }
+    }
+}
+
+impl FromStr for Stack {
+    type Err = LabError;
+
+    /// A file system by its name in reports. No file system at all has no name here.
+    fn from_str(text: &str) -> Result<Stack, LabError> {
+        let mut words = text.split('+');
+        if words.next() != Some(F2FS) {
+            let mode: Result<Mode, ModeError> = text.parse();
+            return mode.map(Stack::Ext4).map_err(|error| match error {
+                ModeError::Unknown { .. } => LabError::Option(format!("{error}; and `{F2FS}`")),
+                impossible @ ModeError::Impossible { .. } => LabError::Option(impossible.to_string()),
+            });
+        }
+        words.try_fold(F2fsStack::default(), F2fsStack::with).map(Stack::F2fs).ok_or_else(|| {
+            LabError::Option(format!("`{text}`: F2FS is `{F2FS}` or `{F2FS}+strict`; it has no journal mode"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_found_by_the_name_that_it_prints() {
+        let f2fs = FsyncMode::ALL.map(|fsync_mode| Stack::F2fs(F2fsStack { fsync_mode }));
+        for stack in Mode::ALL.into_iter().map(Stack::Ext4).chain(f2fs) {
+            assert_eq!(stack.to_string().parse::<Stack>().unwrap(), stack);
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_refused_with_what_there_is() {
+        let refused = |text: &str| text.parse::<Stack>().unwrap_err().to_string();
+        assert!(refused("f2fs+ordered").contains("no journal mode"), "{}", refused("f2fs+ordered"));
+        assert!(refused("xfs").contains("f2fs") && refused("xfs").contains("ordered"), "{}", refused("xfs"));
+        assert!("raw".parse::<Stack>().is_err());
+    }
+}
