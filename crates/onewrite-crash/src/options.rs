@@ -73,9 +73,10 @@ impl Default for ExploreOptions {
 }
 
 /// The command-line options, in the order of a replay command.
-const FLAGS: [&str; 16] = [
+const FLAGS: [&str; 17] = [
     "--fs",
     "--fsync-mode",
+    "--clean",
     "--mode",
     "--size",
     "--journal-blocks",

@@ -12,7 +12,7 @@ use crate::api::{
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::content::{Content, Data};
 use crate::ext4::{Ext4, Mode, MountOptions};
-use crate::f2fs::{F2fs, F2fsOptions};
+use crate::f2fs::{Clean, F2fs, F2fsOptions};
 use crate::share::{SharePages, ShareRange, Sharing};
 
 /// See the module's head.
@@ -31,9 +31,24 @@ impl AnyFs {
     /// As [`Ext4::mount`] or [`F2fs::mount`]; [`FsError::Unsupported`] for F2FS with a journal mode other than the
     /// default, whose promise it does not keep.
     pub async fn mount(port: DevicePort, options: MountOptions) -> FsResult<AnyFs> {
-        match is_f2fs(&port).await? {
-            false => Ok(AnyFs::Ext4(Box::new(Ext4::mount(port, options).await?))),
-            true => Ok(AnyFs::F2fs(Box::new(F2fs::mount(port, f2fs_options(&options)?).await?))),
+        AnyFs::mount_cleaning(port, options, None).await
+    }
+
+    /// As [`AnyFs::mount`], and says how cleaning of F2FS gives content another address; `None` for its default.
+    ///
+    /// # Errors
+    /// As [`AnyFs::mount`]; [`FsError::Unsupported`] for a way of cleaning on ext4, and for SHARE on a device
+    /// that lacks it.
+    pub async fn mount_cleaning(port: DevicePort, options: MountOptions, clean: Option<Clean>) -> FsResult<AnyFs> {
+        match (is_f2fs(&port).await?, clean) {
+            (false, None) => Ok(AnyFs::Ext4(Box::new(Ext4::mount(port, options).await?))),
+            (false, Some(clean)) => Err(FsError::Unsupported(format!(
+                "clean={clean} on ext4, which has no segments to clean; leave it out"
+            ))),
+            (true, clean) => {
+                let options = F2fsOptions { clean: clean.unwrap_or_default(), ..f2fs_options(&options)? };
+                Ok(AnyFs::F2fs(Box::new(F2fs::mount(port, options).await?)))
+            }
         }
     }
 

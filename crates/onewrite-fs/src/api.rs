@@ -302,6 +302,8 @@ pub struct CleaningCounters {
     pub segments: u64,
     /// Blocks of content read and written elsewhere.
     pub copied_blocks: u64,
+    /// Blocks of content that SHARE gave another address.
+    pub shared_blocks: u64,
     /// Nodes that the next checkpoint writes elsewhere.
     pub moved_nodes: u64,
 }

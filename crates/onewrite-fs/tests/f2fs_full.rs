@@ -4,7 +4,7 @@
 mod support;
 
 use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, RamDisk};
-use onewrite_fs::f2fs::{F2fs, F2fsOptions};
+use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions};
 use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
 use support::volume::image;
@@ -126,6 +126,78 @@ fn segments_are_cleaned_while_few_are_free() {
         assert!(moved > 0, "seed {seed}: nothing was cleaned");
         assert_clean(&image(disk));
     }
+}
+
+fn by_share() -> F2fsOptions {
+    F2fsOptions { clean: Clean::Share, ..F2fsOptions::default() }
+}
+
+#[test]
+fn what_share_moved_is_there_after_a_remount_and_nothing_was_copied() {
+    for seed in 0..4 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let (model, disk) = with_mount(disk, by_share(), Left::Unmounted, move |fs, port| async move {
+            let mut choices = Choices::new(seed);
+            let mut model = vec![0; SCARCE_PAGES as usize];
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![0; (SCARCE_PAGES * PAGE) as usize]).await?;
+            for step in 1..20_000_u32 {
+                let page = choices.below(SCARCE_PAGES);
+                model[page as usize] = step as u8;
+                write(&fs, ino, page * PAGE, &[step as u8; PAGE as usize]).await?;
+                if step % 20 == 0 {
+                    fs.fsync(ino).await?;
+                }
+                if step % 3000 == 0 {
+                    // What is read next comes from where SHARE put it.
+                    fs.drop_caches();
+                    let found = fs.read(ino, 0, SCARCE_PAGES * PAGE, Manner::default()).await?.to_vec();
+                    let is_right = found.chunks(PAGE as usize).zip(&model).all(|(page, byte)| page == [*byte; 4096]);
+                    assert!(is_right, "seed {seed}, step {step}");
+                }
+            }
+            let cleaning = fs.counters().cleaning;
+            assert!(cleaning.shared_blocks > 1000 && cleaning.copied_blocks == 0, "seed {seed}: {cleaning:?}");
+            assert_eq!(cleaned(&port), 0, "seed {seed}");
+            Ok(model)
+        });
+        let shown = image(disk);
+        assert_clean(&shown);
+        let disk = Box::new(RamDisk::with_image(shown.clone(), Geometry::plain("ram", shown.pages())));
+        with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+            let ino = fs.lookup(fs.root(), b"file").await?;
+            for (page, byte) in (0..).zip(model) {
+                let found = fs.read(ino, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert_eq!(found, [byte; PAGE as usize], "seed {seed}, page {page}");
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn the_pairs_that_a_device_takes_bound_a_share() {
+    let geometry = |pairs| Geometry { share_pairs_max: pairs, ..RamDisk::volatile(64 * MIB / PAGE).geometry().clone() };
+    let executor = onewrite_block::Executor::ideal();
+    let refused = RamDisk::with_image(image(Box::new(new_disk(64 * MIB))), geometry(0));
+    let port = executor.runtime().attach(Box::new(refused));
+    let error = executor.block_on(async move { F2fs::mount(port, by_share()).await.err() }).unwrap().unwrap();
+    assert!(error.to_string().contains("clean=share"), "{error}");
+    let single = RamDisk::with_image(image(Box::new(new_disk(64 * MIB))), geometry(1));
+    let (shared, disk) = with_mount(Box::new(single), by_share(), Left::Unmounted, |fs, port| async move {
+        let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        write(&fs, ino, 0, &vec![7; (SCARCE_PAGES * PAGE) as usize]).await?;
+        for step in 0..6_000_u64 {
+            write(&fs, ino, step * 1013 % SCARCE_PAGES * PAGE, &[7; PAGE as usize]).await?;
+            if step % 50 == 0 {
+                fs.fsync(ino).await?;
+            }
+        }
+        let counters = port.device().counters();
+        Ok((counters.shares, counters.shared_pages))
+    });
+    assert!(shared.0 > 100 && shared.0 == shared.1, "{shared:?}");
+    assert_clean(&image(disk));
 }
 
 /// Pages of the file that [`what_was_synced_on_a_scarce_disk_is_there_after_a_cut`] writes.

@@ -13,7 +13,7 @@ mod support;
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Device};
-use onewrite_fs::f2fs::{F2fsOptions, FsyncMode};
+use onewrite_fs::f2fs::{Clean, F2fsOptions, FsyncMode};
 use operations::model::Model;
 use operations::tasks::{MOUNTS, Run, assert_mixed, mounted};
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
@@ -58,6 +58,11 @@ fn tasks_agree_with_the_model() {
 #[test]
 fn tasks_short_of_memory_agree_with_the_model() {
     runs(200, F2fsOptions { cache_pages: 512, ..F2fsOptions::default() });
+}
+
+#[test]
+fn tasks_over_segments_cleaned_by_share_agree_with_the_model() {
+    runs(400, F2fsOptions { clean: Clean::Share, ..F2fsOptions::default() });
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use onewrite_fs::ext4::PolicyKind;
-use onewrite_fs::f2fs::FsyncMode;
+use onewrite_fs::f2fs::{Clean, FsyncMode};
 use onewrite_lab::experiment::CrashFs;
 
 pub use image::{Cat, Cp, Ls, Mkdir, Mv, Rm, Stat, Tree};
@@ -289,6 +289,9 @@ pub struct Run {
     /// [default: posix].
     #[arg(long, value_name = "MODE")]
     pub fsync_mode: Option<FsyncMode>,
+    /// How cleaning gives content another address (f2fs): copy; or share, by the device's SHARE [default: copy].
+    #[arg(long, value_name = "WAY")]
+    pub clean: Option<Clean>,
     /// Write the result as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
@@ -310,7 +313,7 @@ pub struct Run {
 /// `onewrite compare`
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// Journal modes of ext4, and f2fs or f2fs+strict, with commas between them.
+    /// Journal modes of ext4, and f2fs, with +strict or +share or both behind it; commas between them.
     #[arg(long, value_delimiter = ',', default_value = "ordered,data,data+async")]
     pub modes: Vec<String>,
     /// Where to write the report.
@@ -431,6 +434,9 @@ pub struct Crash {
     /// [default: posix].
     #[arg(long, value_name = "MODE")]
     pub fsync_mode: Option<FsyncMode>,
+    /// How cleaning gives content another address (f2fs): copy; or share, by the device's SHARE [default: copy].
+    #[arg(long, value_name = "WAY")]
+    pub clean: Option<Clean>,
     /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps. A tenth of the cuts falls inside
     /// the emulated device itself; in zp and zp-data all do. Without it, the disk has FUA and may lose any write that
     /// was not flushed.

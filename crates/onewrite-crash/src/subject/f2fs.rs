@@ -6,7 +6,7 @@
 use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, PAGE_SIZE};
 use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
-use onewrite_fs::f2fs::{F2fs, F2fsOptions, FsyncMode};
+use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, FsyncMode};
 use onewrite_fs::{FsResult, step_end};
 
 use super::{Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, SyncedNames, fsck_f2fs};
@@ -20,20 +20,22 @@ const UNIX_TIME: u32 = 1_496_000_000;
 /// Blocks of a segment: as many fsyncs take the next segment of the log of nodes.
 const SEGMENT_BLOCKS: u64 = 512;
 
-/// F2FS in one of its modes of fsync.
+/// F2FS in one of its modes of fsync, with one of its ways of cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F2fsSubject {
     /// What an fsync promises about names.
     pub fsync_mode: FsyncMode,
+    /// How cleaning gives content another address.
+    pub clean: Clean,
 }
 
 impl F2fsSubject {
     /// Bytes of the smallest image.
     pub const SIZE_MIN: u64 = onewrite_fs::f2fs::mkfs::SIZE_MIN;
 
-    /// A subject in this mode.
+    /// A subject in this mode that cleans by copying.
     pub const fn new(fsync_mode: FsyncMode) -> F2fsSubject {
-        F2fsSubject { fsync_mode }
+        F2fsSubject { fsync_mode, clean: Clean::Copy }
     }
 
     /// The file system's own options for a mount.
@@ -47,6 +49,7 @@ impl F2fsSubject {
             cache_policy: mounting.cache_policy,
             checkpoint_interval: mounting.commit_interval,
             fsync_mode: self.fsync_mode,
+            clean: self.clean,
             ..F2fsOptions::default()
         }
     }
@@ -122,6 +125,8 @@ impl Subject for F2fsSubject {
     }
 
     fn flags(&self) -> Vec<Flag> {
-        vec![("--fs", Some("f2fs".into())), ("--fsync-mode", Some(self.fsync_mode.to_string()))]
+        let by_share = (self.clean == Clean::Share).then(|| ("--clean", Some(self.clean.to_string())));
+        let always = [("--fs", Some("f2fs".into())), ("--fsync-mode", Some(self.fsync_mode.to_string()))];
+        always.into_iter().chain(by_share).collect()
     }
 }

@@ -4,6 +4,9 @@
 //! They need no change of F2FS: a device between file system and disk disobeys (`twists`), an operation does less than
 //! it must, or recovery believes more than it may.
 
+mod cleaning;
+#[path = "../support/scarce.rs"]
+mod scarce;
 mod twisted;
 mod twists;
 

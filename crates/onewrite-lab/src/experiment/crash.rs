@@ -10,7 +10,7 @@ use onewrite_crash::{
 };
 use onewrite_device::Profile;
 use onewrite_fs::PolicyKind;
-use onewrite_fs::f2fs::FsyncMode;
+use onewrite_fs::f2fs::{Clean, FsyncMode};
 use onewrite_fs::journal::padding_warnings;
 
 use super::{FileChanges, LayerChoice, Machine, eviction_spot, job_file, mode, refused, streams};
@@ -46,6 +46,8 @@ pub struct CrashExperiment {
     pub mode: Option<String>,
     /// What an fsync of F2FS promises about names; by default posix.
     pub fsync_mode: Option<FsyncMode>,
+    /// How cleaning of F2FS gives content another address; by default it copies.
+    pub clean: Option<Clean>,
     /// Profile whose promises the disk keeps.
     pub device: Option<String>,
     /// Its translation layer.
@@ -116,6 +118,7 @@ impl CrashExperiment {
             fs: CrashFs::default(),
             mode: None,
             fsync_mode: None,
+            clean: None,
             device: None,
             layer: LayerChoice::default(),
             eviction_spot: None,
@@ -178,12 +181,16 @@ impl CrashExperiment {
         if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
             return refused(format!("{option} is for ext4, and --fs is f2fs; leave it out"));
         }
-        Ok(F2fsSubject::new(self.fsync_mode.unwrap_or_default()))
+        let (fsync_mode, clean) = (self.fsync_mode.unwrap_or_default(), self.clean.unwrap_or_default());
+        Ok(F2fsSubject { fsync_mode, clean })
     }
 
     fn ext4(&self) -> Result<Ext4Subject, LabError> {
         if self.fsync_mode.is_some() {
             return refused("--fsync-mode is for F2FS; leave it out, or add --fs f2fs");
+        }
+        if self.clean.is_some() {
+            return refused("--clean is for F2FS; leave it out, or add --fs f2fs");
         }
         let plain = Ext4Subject::new(mode(self.mode.as_deref().unwrap_or("ordered"))?);
         let subject = Ext4Subject {
@@ -227,7 +234,10 @@ impl CrashExperiment {
                 let padding = ext4.mode.padding();
                 padding.map_or_else(Vec::new, |it| padding_warnings(it, &geometry, ext4.eviction_spot))
             }
-            Explored::F2fs(_) => Vec::new(),
+            Explored::F2fs(f2fs) => {
+                f2fs.clean.check_device(&geometry)?;
+                Vec::new()
+            }
         };
         let atomic_write_pages = if self.torn_pages { 0 } else { geometry.atomic_write_pages };
         let share_atomic = geometry.share_atomic && !self.torn_shares;

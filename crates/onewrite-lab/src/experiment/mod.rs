@@ -267,7 +267,11 @@ impl Experiment {
             DeviceChoice::Disk(path) => disk(path, size)?,
             DeviceChoice::Emulated { .. } => (self.emulated(spec, choice, size, open)?, None),
         };
-        modes.iter().try_for_each(|mode| MountOptions::new(*mode).check_device(device.geometry()))?;
+        stacks.iter().try_for_each(|stack| match stack {
+            Stack::Ext4(mode) => MountOptions::new(*mode).check_device(device.geometry()),
+            Stack::F2fs(f2fs) => f2fs.clean.check_device(device.geometry()),
+            Stack::Raw => Ok(()),
+        })?;
         Ok((device, partial))
     }
 

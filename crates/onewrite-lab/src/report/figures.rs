@@ -59,6 +59,7 @@ fn cleaning(runs: &[Compared]) -> Vec<Line> {
     vec![
         counted("segments cleaned", |cleaning| cleaning.segments),
         counted("  blocks copied", |cleaning| cleaning.copied_blocks),
+        counted("  blocks shared", |cleaning| cleaning.shared_blocks),
         counted("  nodes moved", |cleaning| cleaning.moved_nodes),
     ]
 }

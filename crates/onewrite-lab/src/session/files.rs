@@ -74,6 +74,7 @@ pub(super) async fn run_f2fs(
             "{name}: databases run on ext4 so far, not on F2FS; leave --fs f2fs out"
         )));
     }
+    stack.clean.check_device(port.geometry())?;
     let course = Course::new(spec, &port, watcher);
     let workload = spec.job.plan(fio::Target::Files, &course.choices)?;
     let options = course.format_options(None)?;

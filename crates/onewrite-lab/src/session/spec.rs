@@ -127,8 +127,8 @@ impl RunSpec {
     /// The options of F2FS with what `stack` says.
     pub(super) fn f2fs_options(&self, stack: F2fsStack) -> F2fsOptions {
         let cache_pages = (self.cache_bytes / PAGE_SIZE as u64) as usize;
-        let (cache_policy, fsync_mode) = (self.cache_policy, stack.fsync_mode);
-        F2fsOptions { cache_pages, cache_policy, fsync_mode, ..F2fsOptions::default() }
+        let (cache_policy, F2fsStack { fsync_mode, clean }) = (self.cache_policy, stack);
+        F2fsOptions { cache_pages, cache_policy, fsync_mode, clean, ..F2fsOptions::default() }
     }
 
     /// Whether blocks get their place only at writeback; `None` without a file system.

@@ -1,13 +1,13 @@
 //! Stack: what lies between a job and its device, and the names that results, options and reports have for it.
 //!
 //! ext4 goes by its journal mode (`ordered`, `data+async`, …), F2FS by `f2fs` and what differs from its defaults, each
-//! behind a plus sign (`f2fs+strict`).
+//! behind a plus sign (`f2fs+strict`, `f2fs+share`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use onewrite_fs::ext4::{Mode, ModeError};
-use onewrite_fs::f2fs::FsyncMode;
+use onewrite_fs::f2fs::{Clean, FsyncMode};
 
 use crate::error::LabError;
 
@@ -27,6 +27,8 @@ pub enum Stack {
 pub struct F2fsStack {
     /// What an fsync promises about names.
     pub fsync_mode: FsyncMode,
+    /// How cleaning gives content another address.
+    pub clean: Clean,
 }
 
 /// The name of F2FS with all defaults.
@@ -38,12 +40,18 @@ impl F2fsStack {
 
     /// Words behind the name, each for something that differs from the defaults.
     fn words(self) -> impl Iterator<Item = &'static str> {
-        (self.fsync_mode != FsyncMode::default()).then_some(self.fsync_mode.name()).into_iter()
+        let F2fsStack { fsync_mode, clean } = self;
+        let fsync_word = (fsync_mode != FsyncMode::default()).then_some(fsync_mode.name());
+        fsync_word.into_iter().chain((clean != Clean::default()).then_some(clean.name()))
     }
 
     /// These options with what `word` says; `None` if it says nothing.
     fn with(self, word: &str) -> Option<F2fsStack> {
-        word.parse().ok().map(|fsync_mode| F2fsStack { fsync_mode })
+        match (word.parse(), word.parse()) {
+            (Ok(fsync_mode), _) => Some(F2fsStack { fsync_mode, ..self }),
+            (_, Ok(clean)) => Some(F2fsStack { clean, ..self }),
+            _ => None,
+        }
     }
 }
 
@@ -93,7 +101,8 @@ impl FromStr for Stack {
             });
         }
         words.try_fold(F2fsStack::default(), F2fsStack::with).map(Stack::F2fs).ok_or_else(|| {
-            LabError::Option(format!("`{text}`: F2FS is `{F2FS}` or `{F2FS}+strict`; it has no journal mode"))
+            let known = "with +strict or +share or both behind it; it has no journal mode";
+            LabError::Option(format!("`{text}`: F2FS is `{F2FS}`, {known}"))
         })
     }
 }
@@ -104,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_stack_is_found_by_the_name_that_it_prints() {
-        let f2fs = FsyncMode::ALL.map(|fsync_mode| Stack::F2fs(F2fsStack { fsync_mode }));
+        let stack = |fsync_mode, clean| Stack::F2fs(F2fsStack { fsync_mode, clean });
+        let f2fs = Clean::ALL.into_iter().flat_map(|clean| FsyncMode::ALL.map(|mode| stack(mode, clean)));
         for stack in Mode::ALL.into_iter().map(Stack::Ext4).chain(f2fs) {
             assert_eq!(stack.to_string().parse::<Stack>().unwrap(), stack);
         }

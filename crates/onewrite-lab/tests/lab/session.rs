@@ -10,7 +10,7 @@ use onewrite_block::{
 };
 use onewrite_device::Profile;
 use onewrite_fs::ext4::{Mode, PolicyKind};
-use onewrite_fs::f2fs::FsyncMode;
+use onewrite_fs::f2fs::{Clean, FsyncMode};
 use onewrite_lab::LabError;
 use onewrite_lab::driver::{LaidOut, Phase, Watcher};
 use onewrite_lab::job::JobFile;
@@ -107,7 +107,7 @@ fn a_full_image_is_an_error_that_names_the_job() {
 
 /// F2FS in a mode of fsync.
 fn f2fs(fsync_mode: FsyncMode) -> Stack {
-    Stack::F2fs(F2fsStack { fsync_mode })
+    Stack::F2fs(F2fsStack { fsync_mode, ..F2fsStack::default() })
 }
 
 #[test]
@@ -137,11 +137,47 @@ fn f2fs_runs_jobs_the_same_each_time_and_leaves_a_clean_image() {
     }
 }
 
+/// An F2FS of 64 MiB has some 14 MiB for content, so random overwrites leave no segment empty by themselves.
+const OVERWRITES: &str = "[a]\nrw=randwrite\nbs=4k\nsize=11m\nio_size=60m\nfsync=64\nverify=crc32c\n";
+
+#[test]
+fn cleaning_by_share_copies_no_content() {
+    let figures = |clean| {
+        let stack = Stack::F2fs(F2fsStack { clean, ..F2fsStack::default() });
+        let device = Profile::named("nvme-share").unwrap().device(Some(64 * MIB)).unwrap();
+        let result = session::run(&spec(fio(OVERWRITES), stack), device, Extras::default()).unwrap();
+        (result.onewrite.fs.unwrap().cleaning.unwrap(), result.onewrite.device)
+    };
+    let (by_copy, copying) = figures(Clean::Copy);
+    let (by_share, sharing) = figures(Clean::Share);
+    assert!(by_share.segments > 10 && by_share.shared_blocks > 1000 && by_copy.copied_blocks > 1000, "{by_share:?}");
+    assert_eq!((by_share.copied_blocks, by_copy.shared_blocks, copying.shared_pages), (0, 0, 0));
+    assert_eq!(sharing.shared_pages, by_share.shared_blocks);
+    assert!(sharing.host_write_bytes < copying.host_write_bytes, "{sharing:?} {copying:?}");
+}
+
+#[test]
+fn cleaning_by_share_needs_a_device_that_shares() {
+    let stack = Stack::F2fs(F2fsStack { clean: Clean::Share, ..F2fsStack::default() });
+    let device = Profile::named("sata-850pro").unwrap().device(Some(64 * MIB)).unwrap();
+    let refusal = session::run(&spec(fio(OVERWRITES), stack), device, Extras::default()).unwrap_err().to_string();
+    assert!(refusal.contains("clean=share on") && refusal.contains("nvme-share"), "{refusal}");
+}
+
+#[test]
+fn power_cuts_while_segments_are_cleaned_take_nothing_that_was_synced() {
+    for clean in Clean::ALL {
+        let stack = Stack::F2fs(F2fsStack { clean, ..F2fsStack::default() });
+        let disk = || Ok(Profile::named("nvme-share").unwrap().device(Some(64 * MIB)).unwrap() as Box<dyn Device>);
+        let job = fio("[a]\nrw=randwrite\nbs=16k\nsize=11m\nio_size=31m\nfsync=64\n");
+        let verdict = session::try_cuts(&spec(job, stack), disk, 24, |_| Ok(())).unwrap();
+        assert_eq!((verdict.cuts, verdict.losses), (24, 0), "{clean}: {:?}", verdict.first_loss);
+    }
+}
+
 #[test]
 fn f2fs_cleans_under_a_job_that_overwrites_and_its_content_is_right() {
-    // An F2FS of 64 MiB has some 14 MiB for content, so random overwrites leave no segment empty by themselves.
-    let job = "[a]\nrw=randwrite\nbs=4k\nsize=11m\nio_size=60m\nfsync=64\nverify=crc32c\n";
-    let result = run(&spec(fio(job), f2fs(FsyncMode::Posix)), Extras::default()).unwrap();
+    let result = run(&spec(fio(OVERWRITES), f2fs(FsyncMode::Posix)), Extras::default()).unwrap();
     let cleaning = result.onewrite.fs.as_ref().unwrap().cleaning.unwrap();
     let by_cause = result.onewrite.device.host_write_bytes_by_cause;
     let of = |cause| by_cause.0[Cause::ALL.iter().position(|other| *other == cause).unwrap()];

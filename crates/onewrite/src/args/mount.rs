@@ -40,6 +40,7 @@ const OPTIONS: &str = "\
   cache=SIZE       page cache of the file system [64MiB]
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
   commit=SECONDS   age at which a transaction commits by itself [5]
+  clean=WAY        how F2FS cleans: copy, or share by SHARE [copy]
   atomic=GLOB      files whose name fits (*.db) are atomic: fsync commits
                    their changes, the last close drops what it left
   nodelalloc       allocate blocks when files are written to

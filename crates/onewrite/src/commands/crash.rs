@@ -77,6 +77,7 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
         fs: args.fs.into(),
         mode: args.mode.clone(),
         fsync_mode: args.fsync_mode,
+        clean: args.clean,
         device: args.device.clone(),
         layer: args.layer.choice(),
         eviction_spot: args.eviction_spot.clone(),

@@ -98,9 +98,10 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
             )
         }
         Stack::F2fs(stack) => format!(
-            "F2FS, fsync mode {} (promises {}), page cache {} bytes ({})",
+            "F2FS, fsync mode {} (promises {}), cleaning by {}, page cache {} bytes ({})",
             stack.fsync_mode,
             F2fsStack::PROMISE,
+            stack.clean,
             spec.cache_bytes,
             spec.cache_policy
         ),

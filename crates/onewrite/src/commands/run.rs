@@ -58,11 +58,15 @@ fn stack(args: &Run) -> anyhow::Result<Stack> {
     if let (FsKind::Ext4 | FsKind::Raw, Some(mode)) = (args.fs, args.fsync_mode) {
         bail!("--fsync-mode {mode} is for F2FS; leave it out, or add --fs f2fs");
     }
+    if let (FsKind::Ext4 | FsKind::Raw, Some(clean)) = (args.fs, args.clean) {
+        bail!("--clean {clean} is for F2FS; leave it out, or add --fs f2fs");
+    }
+    let (fsync_mode, clean) = (args.fsync_mode.unwrap_or_default(), args.clean.unwrap_or_default());
     match (args.fs, &args.mode) {
         (FsKind::Raw, Some(mode)) => bail!("--mode {mode} needs a file system; leave --fs raw out"),
         (FsKind::F2fs, Some(mode)) => bail!("--mode {mode} is for ext4, and --fs is f2fs; leave it out"),
         (FsKind::Raw, None) => Ok(Stack::Raw),
-        (FsKind::F2fs, None) => Ok(Stack::F2fs(F2fsStack { fsync_mode: args.fsync_mode.unwrap_or_default() })),
+        (FsKind::F2fs, None) => Ok(Stack::F2fs(F2fsStack { fsync_mode, clean })),
         (FsKind::Ext4, None) => Ok(Stack::Ext4(Mode::Ordered)),
         (FsKind::Ext4, Some(mode)) => Ok(Stack::Ext4(job::mode(mode)?)),
     }

@@ -1,7 +1,8 @@
 //! Cleaning: empties segments, so that logs find whole ones.
 //!
-//! A summary says who owns each block of a victim. Content becomes dirty in memory and goes to the cold log; nodes
-//! become dirty and go with the next checkpoint, which makes the segment free.
+//! A summary says who owns each block of a victim. Content becomes dirty in memory and goes to the cold log, or gets
+//! its new block there by SHARE (`clean_share`); nodes become dirty and go with the next checkpoint, which makes the
+//! segment free.
 //!
 //! When few segments are free, an operation cleans before it begins, by greed, while a victim is less than
 //! [`SHORT_USED_MAX`] full; fuller ones are threaded instead. In quiet times a task cleans by cost and benefit.
@@ -15,7 +16,8 @@ use std::rc::Rc;
 use onewrite_block::Nanos;
 
 use super::file::File;
-use super::map::Named;
+use super::map::{Named, Slot};
+use super::options::Clean;
 use super::views::Cleaner;
 use super::volume::node_key;
 use crate::api::{FsError, FsResult};
@@ -74,15 +76,32 @@ impl Cleaner<'_> {
             Some(page) => page,
             None => self.meta_block(victim.summary).await?,
         };
-        let mut files: Vec<(Rc<File>, u64)> = Vec::new();
-        for (block, index) in &victim.blocks {
-            let owner = summary::entry(&page.bytes()[..], *index);
-            match victim.holds_nodes {
-                true => self.move_node(owner.nid, *block).await?,
-                false => files.extend(self.move_content(owner, *block).await?),
-            }
+        let owned = victim.blocks.iter().map(|(block, index)| (summary::entry(&page.bytes()[..], *index), *block));
+        let owned: Vec<(Summary, BlockNo)> = owned.collect();
+        match (victim.holds_nodes, self.options.clean) {
+            (true, _) => self.move_nodes(&owned).await,
+            (false, Clean::Copy) => self.copy_content(&owned).await,
+            (false, Clean::Share) => self.share_content(&owned).await,
         }
-        for (file, logical) in files {
+    }
+
+    async fn move_nodes(&self, owned: &[(Summary, BlockNo)]) -> FsResult<()> {
+        for (owner, block) in owned {
+            self.move_node(owner.nid, *block).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes content elsewhere.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn copy_content(&self, owned: &[(Summary, BlockNo)]) -> FsResult<()> {
+        let mut pages: Vec<(Rc<File>, u64)> = Vec::new();
+        for (owner, block) in owned {
+            pages.extend(self.move_content(*owner, *block).await?);
+        }
+        for (file, logical) in pages {
             self.pages.write_pages(self.volume(), &file, logical..logical + 1).await?;
         }
         Ok(())
@@ -100,6 +119,24 @@ impl Cleaner<'_> {
 
     /// Makes the page dirty that `block` holds, if its summary is right. Returns file and page.
     async fn move_content(&self, owner: Summary, block: BlockNo) -> FsResult<Option<(Rc<File>, u64)>> {
+        let Some((file, logical, _)) = self.content_in(owner, block).await? else { return Ok(None) };
+        self.pages.file_page(self.volume(), &file, logical, logical + 1).await?;
+        // Loading waits; the slot may be out of memory since.
+        let Named::By(slot) = self.maps().find(&file, logical).await? else { return Ok(None) };
+        let is_here = self.maps().address(&slot) == DataAddress::Block(block);
+        if !is_here || !self.pages.holds(page_key(&*file, logical)) {
+            return Ok(None);
+        }
+        self.moving.borrow_mut().insert((file.number(), logical));
+        self.pages.change_dirty(&*file, logical, 0..4096, |_| ());
+        if file.is_directory() {
+            self.files.note_names(&file);
+        }
+        Ok(Some((file, logical)))
+    }
+
+    /// The page of a file that `block` holds, and the slot that names it; `None` if its summary is wrong or old.
+    pub(super) async fn content_in(&self, owner: Summary, block: BlockNo) -> FsResult<Option<(Rc<File>, u64, Slot)>> {
         let Some((ino, offset)) = self.load_owned(owner.nid).await? else { return Ok(None) };
         if !is_direct(offset) {
             return Ok(None);
@@ -109,18 +146,8 @@ impl Cleaner<'_> {
             0 => u64::from(owner.slot),
             _ => first_block(offset, file.shape().address_count() as u64) + u64::from(owner.slot),
         };
-        self.pages.file_page(self.volume(), &file, logical, logical + 1).await?;
         let Named::By(slot) = self.maps().find(&file, logical).await? else { return Ok(None) };
-        let is_here = self.maps().address(&slot) == DataAddress::Block(block);
-        if !is_here || !self.pages.holds(page_key(&*file, logical)) {
-            return Ok(None);
-        }
-        self.moving.borrow_mut().insert((ino, logical));
-        self.pages.change_dirty(&*file, logical, 0..4096, |_| ());
-        if file.is_directory() {
-            self.files.note_names(&file);
-        }
-        Ok(Some((file, logical)))
+        Ok((self.maps().address(&slot) == DataAddress::Block(block)).then_some((file, logical, slot)))
     }
 
     /// Brings a node into memory of which only the number is known. Gives its inode and position; `None` if there is no

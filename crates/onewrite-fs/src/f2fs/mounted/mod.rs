@@ -23,6 +23,7 @@ mod balance;
 mod check;
 mod checkpoint;
 mod clean;
+mod clean_share;
 mod convert;
 mod create;
 mod directories;
@@ -53,5 +54,5 @@ mod wanted;
 mod write;
 
 pub use mount::F2fs;
-pub use options::{F2fsOptions, FsyncMode};
+pub use options::{Clean, F2fsOptions, FsyncMode};
 pub use recover::Recovered;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::sync::{RwLock, Signal, either};
-use onewrite_block::{DevicePort, PAGE_SIZE};
+use onewrite_block::{DevicePort, Geometry, PAGE_SIZE};
 
 use super::files::Files;
 use super::gate::Gate;
@@ -159,7 +159,7 @@ fn start_task(volume: &Rc<Volume>, task: impl Future<Output = ()> + 'static) {
 async fn open(port: DevicePort, options: F2fsOptions) -> FsResult<(Rc<Volume>, Vec<String>)> {
     let cache = page_cache(options.cache_pages, options.cache_policy, F2fsOptions::FLASH_BLOCK_PAGES)?;
     let mut tables = Tables::open(&port, TABLE_PAGES).await?;
-    check_supported(&tables.layout, &options)?;
+    check_supported(&tables.layout, port.geometry(), &options)?;
     let warnings = std::mem::take(&mut tables.warnings);
     let entries = read_sit(&tables).await?;
     let logs = read_logs(&tables, &entries).await?;
@@ -206,11 +206,12 @@ fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Page
 }
 
 /// # Errors
-/// [`FsError::Unsupported`] for an image that can be read but not written.
-fn check_supported(layout: &Layout, options: &F2fsOptions) -> FsResult<()> {
+/// [`FsError::Unsupported`] for an image that can be read but not written, and for a device that lacks SHARE.
+fn check_supported(layout: &Layout, geometry: &Geometry, options: &F2fsOptions) -> FsResult<()> {
     if options.read_only {
         return Ok(());
     }
+    options.clean.check_device(geometry)?;
     let refused = [(Features::QUOTA, "quota"), (Features::PROJECT_QUOTA, "project_quota")];
     if let Some((_, name)) = refused.iter().find(|(feature, _)| layout.features.contains(*feature)) {
         return Err(FsError::Unsupported(format!(

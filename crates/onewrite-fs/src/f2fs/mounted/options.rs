@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use onewrite_block::{Nanos, PAGE_SIZE};
+use onewrite_block::{Geometry, Nanos, PAGE_SIZE};
 use onewrite_cache::PolicyKind;
 
+use crate::api::{FsError, FsResult};
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::pages;
 
@@ -47,6 +48,59 @@ impl FromStr for FsyncMode {
     }
 }
 
+/// How cleaning gives content another address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clean {
+    /// It reads the content and writes it elsewhere.
+    #[default]
+    Copy,
+    /// By the device's SHARE: no content is read or written. Source: dissertation §3.7.
+    Share,
+}
+
+impl Clean {
+    /// Both ways.
+    pub const ALL: [Clean; 2] = [Clean::Copy, Clean::Share];
+
+    /// The name of the option's value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Clean::Copy => "copy",
+            Clean::Share => "share",
+        }
+    }
+
+    /// Checks that a device has what it needs; mount checks it too.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`]; the message names what is missing and the cure.
+    pub fn check_device(self, geometry: &Geometry) -> FsResult<()> {
+        let Geometry { name, share_pairs_max, share_refusal, .. } = geometry;
+        if self == Clean::Copy || *share_pairs_max > 0 {
+            return Ok(());
+        }
+        let reason = share_refusal.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+        Err(FsError::Unsupported(format!(
+            "clean=share on {name}: the device lacks SHARE{reason}; use clean=copy, or a device with SHARE (nvme-share)"
+        )))
+    }
+}
+
+impl fmt::Display for Clean {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Clean {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Clean, String> {
+        let known = Clean::ALL.into_iter().find(|clean| clean.name() == text);
+        known.ok_or_else(|| format!("`{text}` is no way of cleaning; there are copy and share"))
+    }
+}
+
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F2fsOptions {
@@ -58,6 +112,8 @@ pub struct F2fsOptions {
     pub checkpoint_interval: Nanos,
     /// What an fsync promises about names.
     pub fsync_mode: FsyncMode,
+    /// How cleaning gives content another address.
+    pub clean: Clean,
     /// Refuse changes. Nothing is written, so what fsyncs left behind the last checkpoint must not be there.
     pub read_only: bool,
 }
@@ -78,6 +134,7 @@ impl Default for F2fsOptions {
             cache_policy: PolicyKind::Lru,
             checkpoint_interval: Nanos::from_secs(60),
             fsync_mode: FsyncMode::default(),
+            clean: Clean::default(),
             read_only: false,
         }
     }

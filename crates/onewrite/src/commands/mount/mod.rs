@@ -19,6 +19,7 @@ use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::AnyFs;
 use onewrite_fs::ext4::MountOptions;
+use onewrite_fs::f2fs::Clean;
 use onewrite_host::fuse::{KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
@@ -97,7 +98,7 @@ fn serve_until_the_end(
     let runtime = executor.runtime();
     let port = runtime.attach(device);
     let _changing = stop::Changing::begin()?;
-    let (mount_port, options, is_new) = (port.clone(), wanted.fs, choice.is_emulated());
+    let (mount_port, options, is_new) = (port.clone(), (wanted.fs, wanted.clean), choice.is_emulated());
     let mounted = executor.block_on(async move { prepare(mount_port, options, is_new).await })?;
     let fs = mounted.with_context(|| source.clone())?;
     let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
@@ -193,7 +194,11 @@ fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device
 }
 
 /// Mounts the file system on `port`; first formats a new device.
-async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyhow::Result<AnyFs> {
+async fn prepare(
+    port: DevicePort,
+    (options, clean): (MountOptions, Option<Clean>),
+    is_new: bool,
+) -> anyhow::Result<AnyFs> {
     options.check_device(port.geometry())?;
     if is_new {
         let bytes = port.geometry().pages * PAGE_SIZE as u64;
@@ -206,7 +211,7 @@ async fn prepare(port: DevicePort, options: MountOptions, is_new: bool) -> anyho
         format(&port, &format_options, &mut Choices::new(1).stream("mkfs", 0)).await?;
         port.device_mut().reset_counters();
     }
-    Ok(AnyFs::mount(port, options).await?)
+    Ok(AnyFs::mount_cleaning(port, options, clean).await?)
 }
 
 fn tell_recovered(fs: &AnyFs, changes: Changes, source: &str) {

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use onewrite_block::{Nanos, PAGE_SIZE};
 use onewrite_fs::PolicyKind;
 use onewrite_fs::ext4::{Mode, MountOptions, Scope};
+use onewrite_fs::f2fs::Clean;
 use onewrite_host::fuse::{Access, MountFlag, NamePattern};
 
 use onewrite_lab::size;
@@ -31,13 +32,15 @@ const IGNORED: [&str; 17] = [
     "nodirsync",
 ];
 
-const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, atomic=GLOB, nodelalloc, \
-                     allow_other, dev, suid, noexec, sync, size=SIZE, debug";
+const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, clean=WAY, atomic=GLOB, \
+                     nodelalloc, allow_other, dev, suid, noexec, sync, size=SIZE, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub fs: MountOptions,
+    /// How cleaning of F2FS gives content another address.
+    pub clean: Option<Clean>,
     pub access: Access,
     pub flags: Vec<MountFlag>,
     /// Size of an emulated device in bytes.
@@ -58,8 +61,16 @@ impl Wanted {
     pub fn parse(options: &[String]) -> anyhow::Result<Wanted> {
         let fs = MountOptions::new(Mode::Ordered);
         let (access, flags) = (Access::Owner, Vec::new());
-        let mut wanted =
-            Wanted { fs, access, flags, size: None, logs_refusals: false, atomic_names: None, may_be_missing: false };
+        let mut wanted = Wanted {
+            fs,
+            clean: None,
+            access,
+            flags,
+            size: None,
+            logs_refusals: false,
+            atomic_names: None,
+            may_be_missing: false,
+        };
         let is_sloppy = options.iter().any(|option| option == "sloppy");
         for option in options.iter().filter(|option| !option.is_empty() && *option != "sloppy") {
             match wanted.take(option).with_context(|| format!("-o {option}"))? {
@@ -83,6 +94,7 @@ impl Wanted {
             Some(("cache", text)) => fs.cache_pages = cache_pages(text)?,
             Some(("policy", name)) => fs.cache_policy = policy(name)?,
             Some(("commit", text)) => fs.commit_interval = seconds(text)?,
+            Some(("clean", way)) => self.clean = Some(way.parse().map_err(anyhow::Error::msg)?),
             Some(("atomic", names)) => self.atomic_names = Some(names.parse().map_err(anyhow::Error::msg)?),
             Some(("size", text)) => self.size = Some(bytes(text)?),
             Some((name, _)) if name.starts_with("x-") || name == "comment" => (),
@@ -100,7 +112,7 @@ impl Wanted {
             "debug" => self.logs_refusals = true,
             "nofail" => self.may_be_missing = true,
             _ if word.starts_with("x-") || IGNORED.contains(&word) => (),
-            "data" | "cache" | "policy" | "commit" | "atomic" | "size" => bail!("it needs a value: {word}=…"),
+            "data" | "cache" | "policy" | "commit" | "clean" | "atomic" | "size" => bail!("it needs a value: {word}=…"),
             "atime" | "strictatime" | "lazytime" => bail!("times of reading are not kept here; leave it out"),
             "dirsync" => bail!("FUSE tells nobody to make names durable; leave it out, and fsync directories"),
             "remount" => bail!("a mount keeps its options: end it with `onewrite umount`, and mount again"),
