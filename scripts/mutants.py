@@ -142,6 +142,8 @@ def built(tree, target, crates):
     command = ["cargo", "build", "--quiet", "--profile", "test", "--package", "onewrite"]
     if subprocess.run(command, cwd=tree, env=environment).returncode:
         fail("the mutated tree does not build")
+    if not crates:
+        return target / "debug" / "onewrite", []
     command = ["cargo", "test", "--quiet", "--no-run", "--message-format=json"]
     command += [word for crate in crates for word in ("--package", crate)]
     run = subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True)
@@ -287,7 +289,7 @@ def main():
     room = options.room.resolve()
     mutated_tree(room / "tree", mutants)
     crates = sorted({mutant.file.split("/")[1] for mutant in mutants} | {"onewrite-crash"})
-    program, tests = built(room / "tree", room / "target", crates)
+    program, tests = built(room / "tree", room / "target", crates if options.tests else [])
     judge, begin, rows = Judge(program, tests, options), time.monotonic(), []
     judge.assert_sound(chosen)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

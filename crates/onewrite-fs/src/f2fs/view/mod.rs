@@ -52,7 +52,7 @@ impl F2fsView {
         view.unseen_fsyncs = view.count_fsyncs().await?;
         if view.unseen_fsyncs > 0 {
             let nodes = view.unseen_fsyncs;
-            warnings.push(format!("it was not unmounted; {nodes} nodes of fsyncs behind the checkpoint are not shown"));
+            warnings.push(format!("{nodes} nodes of fsyncs behind the last checkpoint are not shown"));
         }
         view.warnings = warnings;
         Ok(view)
