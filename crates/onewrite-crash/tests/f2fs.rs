@@ -1,12 +1,16 @@
 //! F2FS under the explorer: its checkpoints, and the fsyncs that its recovery rolls forward.
 
+#[path = "support/returns_early.rs"]
+mod returns_early;
+
 use onewrite_block::{MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, F2fsSubject, Promise, Report, Workload, WorkloadSpec, crash, replay,
+    Altered, CrashPlan, ExploreOptions, F2fsSubject, Promise, Report, Workload, WorkloadSpec, crash, replay,
 };
 use onewrite_device::Profile;
-use onewrite_fs::f2fs::{F2fs, FsyncMode};
-use onewrite_fs::{FsResult, Ino};
+use onewrite_fs::f2fs::FsyncMode;
+
+use returns_early::ReturnsEarly;
 
 const SIZE_BYTES: u64 = 64 * MIB;
 
@@ -85,16 +89,6 @@ fn requests_that_fail_break_no_promise() {
     let plan = CrashPlan { faults: true, ..CrashPlan::new(&options) };
     let report = assert_sound(FsyncMode::Posix, workload, plan);
     assert!(report.judged > 60, "{report:?}");
-}
-
-/// An fsync that does nothing.
-#[derive(Clone, Copy)]
-struct ReturnsEarly;
-
-impl Alter<F2fsSubject> for ReturnsEarly {
-    async fn fsync(&self, _: &F2fs, _: &F2fsSubject, _: Ino) -> FsResult<()> {
-        Ok(())
-    }
 }
 
 #[test]

@@ -276,12 +276,9 @@ pub struct PersonalityArgs {
     pub operations: Option<u64>,
 }
 
-/// `onewrite run`
-#[derive(Debug, Args)]
-pub struct Run {
-    /// Layer between the job and the device.
-    #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
-    pub fs: FsKind,
+/// How a file system under a job or in the explorer keeps its promises; each option belongs to one file system.
+#[derive(Clone, Debug, Args)]
+pub struct FsModes {
     /// Journal mode; `names::mode_help` lists them.
     #[arg(long, help = names::mode_help() + " (ext4) [default: ordered]")]
     pub mode: Option<String>,
@@ -292,6 +289,16 @@ pub struct Run {
     /// How cleaning gives content another address (f2fs): copy; or share, by the device's SHARE [default: copy].
     #[arg(long, value_name = "WAY")]
     pub clean: Option<Clean>,
+}
+
+/// `onewrite run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Layer between the job and the device.
+    #[arg(long, value_enum, default_value_t = FsKind::Ext4)]
+    pub fs: FsKind,
+    #[command(flatten)]
+    pub modes: FsModes,
     /// Write the result as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
@@ -427,16 +434,8 @@ pub struct Crash {
     /// The file system under test.
     #[arg(long, value_enum, default_value_t = ExploredFs::Ext4)]
     pub fs: ExploredFs,
-    /// Journal mode; `names::mode_help` lists them.
-    #[arg(long, help = names::mode_help() + " (ext4) [default: ordered]")]
-    pub mode: Option<String>,
-    /// What an fsync promises about names (f2fs): posix, those of new files; strict, those of renamed ones, too
-    /// [default: posix].
-    #[arg(long, value_name = "MODE")]
-    pub fsync_mode: Option<FsyncMode>,
-    /// How cleaning gives content another address (f2fs): copy; or share, by the device's SHARE [default: copy].
-    #[arg(long, value_name = "WAY")]
-    pub clean: Option<Clean>,
+    #[command(flatten)]
+    pub modes: FsModes,
     /// Profile (by name, or a file that ends in .toml) whose promises the disk keeps. A tenth of the cuts falls inside
     /// the emulated device itself; in zp and zp-data all do. Without it, the disk has FUA and may lose any write that
     /// was not flushed.

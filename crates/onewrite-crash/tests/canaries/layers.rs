@@ -1,13 +1,11 @@
-//! Devices that disobey: they acknowledge some writes at once and perform them later.
-//!
-//! Reads return the held content, so nobody notices before the power loss.
+//! Devices that acknowledge some writes at once and perform them later.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use onewrite_block::{
-    Cause, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request, Token,
-};
+use onewrite_block::{Cause, Device, Lpn, Operation, Page, Request, Token};
 use onewrite_fs::journal::format::{JournalSuperblock, Kind, header};
+
+use crate::disobedient::{Disk, Manner, disobedient};
 
 /// What to do with a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,21 +19,12 @@ enum Verdict {
     PassAndReleaseAfterFlush,
 }
 
-/// First token of the device's own writes.
-const OWN: u32 = 1 << 30;
-
 struct Late {
-    inner: Box<dyn Device>,
     judge: fn(&Request) -> Verdict,
     held: VecDeque<Request>,
-    pages: BTreeMap<Lpn, Page>,
     /// What was written, as the source of SHAREs.
     written: BTreeMap<Lpn, Page>,
-    acknowledged: Vec<Completion>,
-    reads: BTreeMap<Token, Lpn>,
     awaited: Awaited,
-    own: u32,
-    now: Nanos,
 }
 
 /// The FLUSH that the held requests wait for.
@@ -109,108 +98,60 @@ fn ends_with_commit(pages: &[Page]) -> bool {
 
 impl Late {
     fn around(inner: Box<dyn Device>, judge: fn(&Request) -> Verdict) -> Box<dyn Device> {
-        Box::new(Late {
-            inner,
-            judge,
-            held: VecDeque::new(),
-            pages: BTreeMap::new(),
-            written: BTreeMap::new(),
-            acknowledged: Vec::new(),
-            reads: BTreeMap::new(),
-            awaited: Awaited::Nothing,
-            own: OWN,
-            now: Nanos::ZERO,
-        })
+        let (held, written) = (VecDeque::new(), BTreeMap::new());
+        disobedient(inner, Late { judge, held, written, awaited: Awaited::Nothing })
     }
 
-    fn hold(&mut self, token: Token, request: Request) {
+    fn hold(&mut self, disk: &mut Disk, token: Token, request: Request) {
         match &request.operation {
             Operation::Write { start, pages, .. } => {
-                self.pages.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+                (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| disk.believe(lpn, Some(page.clone())));
             }
             Operation::Share(pairs) => {
-                self.pages.extend(pairs.iter().map(|pair| (pair.target, self.written[&pair.source].clone())));
+                pairs.iter().for_each(|pair| disk.believe(pair.target, Some(self.written[&pair.source].clone())));
             }
             _ => (),
         }
         self.held.push_back(request);
-        self.acknowledged.push(Completion { token, outcome: Ok(Vec::new()) });
+        disk.acknowledge(token);
     }
 
-    fn pass(&mut self, token: Token, request: Request) {
+    fn pass(&mut self, disk: &mut Disk, token: Token, request: Request) {
         match &request.operation {
-            Operation::Read { start, .. } => drop(self.reads.insert(token, *start)),
             Operation::Write { start, pages, .. } => {
                 self.written.extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
             }
             Operation::Flush if self.awaited == Awaited::NextFlush => self.awaited = Awaited::Flush(token),
             _ => (),
         }
-        self.inner.submit(token, request, self.now);
+        disk.pass(token, request);
     }
 
-    fn release(&mut self) {
-        for request in std::mem::take(&mut self.held) {
-            self.own += 1;
-            self.inner.submit(Token(self.own), request, self.now);
-        }
-    }
-
-    fn finish(&mut self, mut completion: Completion, completed: &mut Vec<Completion>) {
-        if completion.token.0 >= OWN {
-            return;
-        }
-        if let (Some(start), Ok(pages)) = (self.reads.remove(&completion.token), &mut completion.outcome) {
-            for (lpn, page) in (start.0..).map(Lpn).zip(pages) {
-                *page = self.pages.get(&lpn).unwrap_or(page).clone();
-            }
-        }
-        if self.awaited == Awaited::Flush(completion.token) {
-            self.awaited = Awaited::Nothing;
-            self.release();
-        }
-        completed.push(completion);
+    fn release(&mut self, disk: &mut Disk) {
+        std::mem::take(&mut self.held).into_iter().for_each(|request| disk.add(request));
     }
 }
 
-impl Device for Late {
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
-        self.now = now;
+impl Manner for Late {
+    fn submitted(&mut self, disk: &mut Disk, token: Token, request: Request) {
         match (self.judge)(&request) {
-            Verdict::Hold => self.hold(token, request),
-            Verdict::Pass => self.pass(token, request),
+            Verdict::Hold => self.hold(disk, token, request),
+            Verdict::Pass => self.pass(disk, token, request),
             Verdict::PassAndRelease => {
-                self.pass(token, request);
-                self.release();
+                self.pass(disk, token, request);
+                self.release(disk);
             }
             Verdict::PassAndReleaseAfterFlush => {
-                self.pass(token, request);
+                self.pass(disk, token, request);
                 self.awaited = Awaited::NextFlush;
             }
         }
     }
 
-    fn next_event(&self) -> NextEvent {
-        if self.acknowledged.is_empty() { self.inner.next_event() } else { NextEvent::At(self.now) }
-    }
-
-    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        self.now = to;
-        completed.append(&mut self.acknowledged);
-        let mut inner = Vec::new();
-        self.inner.advance(to, &mut inner);
-        inner.into_iter().for_each(|completion| self.finish(completion, completed));
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn reset_counters(&mut self) {
-        self.inner.reset_counters();
+    fn completed(&mut self, disk: &mut Disk, token: Token) {
+        if self.awaited == Awaited::Flush(token) {
+            self.awaited = Awaited::Nothing;
+            self.release(disk);
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! They are injected only through public traits: ways to commit (`strategies`), devices that disobey between file
 //! system and disk (`layers`, `skipper`), and wrong operations (`wrapped`, `drafts`, `shares`).
 
+#[path = "../support/disobedient.rs"]
+mod disobedient;
 mod drafts;
 mod layers;
 mod shares;

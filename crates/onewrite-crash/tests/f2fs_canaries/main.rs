@@ -5,6 +5,10 @@
 //! it must, or recovery believes more than it may.
 
 mod cleaning;
+#[path = "../support/disobedient.rs"]
+mod disobedient;
+#[path = "../support/returns_early.rs"]
+mod returns_early;
 #[path = "../support/scarce.rs"]
 mod scarce;
 mod twisted;
@@ -20,8 +24,9 @@ use onewrite_fs::f2fs::format::sit::LogKind;
 use onewrite_fs::f2fs::format::superblock::RawSuperblock;
 use onewrite_fs::f2fs::format::{Checkpoint, Layout};
 use onewrite_fs::f2fs::{F2fs, FsyncMode};
-use onewrite_fs::{BlockNo, FsResult, Ino};
+use onewrite_fs::{BlockNo, FsResult};
 
+use returns_early::ReturnsEarly;
 use twisted::twisted;
 use twists::{ForgetsNatJournal, LosesInodes, NoFlushAfter, NoMark, PACKS, ReusesEarly};
 
@@ -102,16 +107,6 @@ fn nat_journal_forgotten() {
 #[test]
 fn names_without_their_inodes() {
     assert_caught(Layer(|disk| twisted(disk, LosesInodes)), &[Promise::Structure]);
-}
-
-/// An fsync that writes the content, and leaves the nodes for later.
-#[derive(Clone, Copy)]
-struct ReturnsEarly;
-
-impl Alter<F2fsSubject> for ReturnsEarly {
-    async fn fsync(&self, _: &F2fs, _: &F2fsSubject, _: Ino) -> FsResult<()> {
-        Ok(())
-    }
 }
 
 #[test]

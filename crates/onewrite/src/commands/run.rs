@@ -55,14 +55,14 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
 }
 
 fn stack(args: &Run) -> anyhow::Result<Stack> {
-    if let (FsKind::Ext4 | FsKind::Raw, Some(mode)) = (args.fs, args.fsync_mode) {
+    if let (FsKind::Ext4 | FsKind::Raw, Some(mode)) = (args.fs, args.modes.fsync_mode) {
         bail!("--fsync-mode {mode} is for F2FS; leave it out, or add --fs f2fs");
     }
-    if let (FsKind::Ext4 | FsKind::Raw, Some(clean)) = (args.fs, args.clean) {
+    if let (FsKind::Ext4 | FsKind::Raw, Some(clean)) = (args.fs, args.modes.clean) {
         bail!("--clean {clean} is for F2FS; leave it out, or add --fs f2fs");
     }
-    let (fsync_mode, clean) = (args.fsync_mode.unwrap_or_default(), args.clean.unwrap_or_default());
-    match (args.fs, &args.mode) {
+    let (fsync_mode, clean) = (args.modes.fsync_mode.unwrap_or_default(), args.modes.clean.unwrap_or_default());
+    match (args.fs, &args.modes.mode) {
         (FsKind::Raw, Some(mode)) => bail!("--mode {mode} needs a file system; leave --fs raw out"),
         (FsKind::F2fs, Some(mode)) => bail!("--mode {mode} is for ext4, and --fs is f2fs; leave it out"),
         (FsKind::Raw, None) => Ok(Stack::Raw),
