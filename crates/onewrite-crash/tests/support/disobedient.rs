@@ -1,5 +1,5 @@
-//! Devices that disobey: a manner decides what becomes of each request. Reads return what the file system believes to be
-//! there, so nobody notices before the power loss.
+//! Devices that disobey: a manner decides what becomes of each request. Reads return what the file system believes to
+//! be there, so nobody notices before the power loss.
 
 use std::collections::BTreeMap;
 
