@@ -4,6 +4,7 @@
 //! lets events happen. [`Page`] is content passed by reference. [`Runtime`] is time, tasks and cores.
 //!
 //! Nothing here knows a file system or a flash cell.
+#![deny(unreachable_pub)]
 
 mod bell;
 mod checksum;

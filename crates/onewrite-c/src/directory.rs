@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::types::{OW_NAME_MAX, ow_dirent};
 
 /// An open directory: the names that it had when it was opened.
-pub struct OpenDirectory {
+pub(crate) struct OpenDirectory {
     entries: IntoIter<DirectoryEntry>,
     current: ow_dirent,
 }
@@ -19,13 +19,13 @@ impl OpenDirectory {
     ///
     /// # Errors
     /// A missing path, something that is no directory.
-    pub fn open(volume: &Volume, path: &[u8]) -> Result<OpenDirectory, Failure> {
+    pub(crate) fn open(volume: &Volume, path: &[u8]) -> Result<OpenDirectory, Failure> {
         let entries = volume.read_directory(path)?.into_iter();
         Ok(OpenDirectory { entries, current: ow_dirent::default() })
     }
 
     /// The next name, until `None`.
-    pub fn next(&mut self) -> Option<&ow_dirent> {
+    pub(crate) fn next(&mut self) -> Option<&ow_dirent> {
         let entry = self.entries.next()?;
         self.current = ow_dirent { ino: entry.ino.0, kind: kind(entry.kind), ..ow_dirent::default() };
         let name = entry.name.iter().take(OW_NAME_MAX);

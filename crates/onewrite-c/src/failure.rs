@@ -9,14 +9,14 @@ use rustix::io::Errno;
 
 /// Why a call failed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     number: i32,
     text: String,
 }
 
 impl Failure {
     /// The error `number`; `text` says what the number leaves open.
-    pub fn new(number: Errno, text: impl Into<String>) -> Failure {
+    pub(crate) fn new(number: Errno, text: impl Into<String>) -> Failure {
         Failure { number: number.raw_os_error(), text: text.into() }
     }
 }
@@ -33,7 +33,7 @@ thread_local! {
 }
 
 /// The result of `work`; after a failure `failed`, with errno set and the text kept. A panic is EIO.
-pub fn guarded<T>(failed: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
+pub(crate) fn guarded<T>(failed: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
     let panicked = |_| Err(Failure::new(Errno::IO, "a defect in Onewrite: the call panicked"));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked).unwrap_or_else(|failure| {
         keep(&failure);
@@ -42,7 +42,7 @@ pub fn guarded<T>(failed: T, work: impl FnOnce() -> Result<T, Failure>) -> T {
 }
 
 /// 0, or after a failure -1.
-pub fn status(work: impl FnOnce() -> Result<(), Failure>) -> i32 {
+pub(crate) fn status(work: impl FnOnce() -> Result<(), Failure>) -> i32 {
     guarded(-1, || work().map(|()| 0))
 }
 
@@ -54,7 +54,7 @@ fn keep(failure: &Failure) {
 }
 
 /// The text of this thread's last failure; empty if there was none. Valid until the thread's next failure.
-pub fn last_text() -> *const c_char {
+pub(crate) fn last_text() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 

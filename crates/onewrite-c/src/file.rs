@@ -11,7 +11,7 @@ use crate::failure::Failure;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Most bytes that one read or write takes, as in Linux: the largest whole page below 2 GiB.
-pub const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
+pub(crate) const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
 
 /// Flags that mean something here, or change nothing.
 const KNOWN: OFlags = OFlags::RWMODE
@@ -24,7 +24,7 @@ const KNOWN: OFlags = OFlags::RWMODE
     .union(OFlags::LARGEFILE);
 
 /// An open file and how it was opened.
-pub struct OpenFile {
+pub(crate) struct OpenFile {
     file: File,
     flags: OFlags,
 }
@@ -34,7 +34,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// EINVAL for a flag that is not known; what open(2) refuses.
-    pub fn open(volume: &Volume, path: &[u8], flags: i32, permissions: u32) -> Result<OpenFile, Failure> {
+    pub(crate) fn open(volume: &Volume, path: &[u8], flags: i32, permissions: u32) -> Result<OpenFile, Failure> {
         let flags = known(flags)?;
         let node = NewNode { permissions: (permissions & 0o7777) as u16, ..NewNode::FILE };
         let file = match (flags.contains(OFlags::CREATE), flags.contains(OFlags::EXCL)) {
@@ -54,7 +54,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// EBADF if it is not open for reading; EINVAL for a negative offset; what reading meets at the first byte.
-    pub fn read(&self, offset: i64, count: usize, mut take: impl FnMut(usize, &[u8])) -> Result<usize, Failure> {
+    pub(crate) fn read(&self, offset: i64, count: usize, mut take: impl FnMut(usize, &[u8])) -> Result<usize, Failure> {
         self.check(OFlags::WRONLY, "reading")?;
         let (offset, count) = (position(offset)?, count.min(TRANSFER_BYTES_MAX));
         let mut done = 0;
@@ -78,7 +78,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// As [`OpenFile::read`]; what writing meets at the first byte.
-    pub fn write(&self, offset: i64, bytes: &[u8]) -> Result<usize, Failure> {
+    pub(crate) fn write(&self, offset: i64, bytes: &[u8]) -> Result<usize, Failure> {
         self.check(OFlags::RDONLY, "writing")?;
         let (offset, bytes) = (position(offset)?, &bytes[..bytes.len().min(TRANSFER_BYTES_MAX)]);
         if self.flags.contains(OFlags::APPEND) {
@@ -99,7 +99,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// EBADF if it is not open for reading.
-    pub fn source(&self) -> Result<&File, Failure> {
+    pub(crate) fn source(&self) -> Result<&File, Failure> {
         self.check(OFlags::WRONLY, "reading")?;
         Ok(&self.file)
     }
@@ -108,7 +108,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// EBADF if it is not open for writing.
-    pub fn target(&self) -> Result<&File, Failure> {
+    pub(crate) fn target(&self) -> Result<&File, Failure> {
         self.check(OFlags::RDONLY, "writing")?;
         Ok(&self.file)
     }
@@ -117,7 +117,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// EINVAL for a negative size or a file that is not open for writing; what the file system refuses.
-    pub fn set_size(&self, size: i64) -> Result<(), Failure> {
+    pub(crate) fn set_size(&self, size: i64) -> Result<(), Failure> {
         if self.flags.intersection(OFlags::RWMODE) == OFlags::RDONLY {
             return Err(Failure::new(Errno::INVAL, "the file is not open for writing"));
         }
@@ -128,7 +128,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn sync(&self) -> Result<(), Failure> {
+    pub(crate) fn sync(&self) -> Result<(), Failure> {
         Ok(self.file.sync()?)
     }
 
@@ -136,7 +136,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn sync_data(&self) -> Result<(), Failure> {
+    pub(crate) fn sync_data(&self) -> Result<(), Failure> {
         Ok(self.file.sync_data()?)
     }
 
@@ -144,7 +144,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// A damaged image.
-    pub fn metadata(&self) -> Result<Metadata, Failure> {
+    pub(crate) fn metadata(&self) -> Result<Metadata, Failure> {
         Ok(self.file.metadata()?)
     }
 
@@ -158,7 +158,7 @@ impl OpenFile {
 }
 
 /// Whether a file with these flags may change something.
-pub fn is_change(flags: i32) -> bool {
+pub(crate) fn is_change(flags: i32) -> bool {
     let flags = OFlags::from_bits_retain(flags as u32);
     flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)
 }
@@ -189,6 +189,6 @@ fn judge(kind: FileKind, flags: OFlags) -> Result<(), Failure> {
     }
 }
 
-pub fn position(offset: i64) -> Result<u64, Failure> {
+pub(crate) fn position(offset: i64) -> Result<u64, Failure> {
     u64::try_from(offset).map_err(|_| Failure::new(Errno::INVAL, format!("{offset} is below 0")))
 }

@@ -6,6 +6,7 @@
 //! # Invariants
 //! - No panic crosses the boundary: it becomes EIO.
 //! - A call that fails says so by its result, sets errno, and leaves its text for [`door::ow_last_error`].
+#![deny(unreachable_pub)]
 
 mod directory;
 pub mod door;

@@ -12,7 +12,7 @@ const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, commit=SECONDS";
 ///
 /// # Errors
 /// EINVAL with the first option that is unknown or has a wrong value.
-pub fn parse(text: &[u8]) -> Result<MountOptions, Failure> {
+pub(crate) fn parse(text: &[u8]) -> Result<MountOptions, Failure> {
     let text = String::from_utf8_lossy(text);
     let mut options = MountOptions::new(Mode::Ordered);
     for option in text.split(',').filter(|option| !option.is_empty()) {

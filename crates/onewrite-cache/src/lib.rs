@@ -15,6 +15,7 @@
 //! assert_eq!((cache.counts().hits, after), (1, vec![PageRequest::read(8)]));
 //! # Ok::<(), String>(())
 //! ```
+#![deny(unreachable_pub)]
 
 mod cache;
 mod policy;

@@ -394,7 +394,7 @@ impl Workload {
         Workload { tasks: vec![actions], ..Workload::default() }
     }
 
-    /// Actions of all tasks.
+    /// Actions of all tasks; for tests of how far a workload was shortened.
     pub fn action_count(&self) -> usize {
         self.tasks.iter().map(Vec::len).sum()
     }

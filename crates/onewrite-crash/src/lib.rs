@@ -18,6 +18,7 @@
 //!
 //! It knows requests, promises and power cuts, but no concrete device; it knows a file system only by the [`Subject`]
 //! trait.
+#![deny(unreachable_pub)]
 
 mod action;
 mod aged;

@@ -19,7 +19,8 @@ pub fn record<S: Subject>(subject: S, workload: &Workload, options: &ExploreOpti
 }
 
 impl<S: Subject> Explorer<'_, S> {
-    /// Explores a write log that [`record`] made of this workload with these options. The verdicts are the same.
+    /// Explores a write log that [`record`] made of this workload with these options. The verdicts are the same. For
+    /// tests, which hold the log to what the explorer saw.
     ///
     /// # Errors
     /// If `log` is not a write log, or the workload cannot be run.

@@ -2,6 +2,7 @@
 //!
 //! Start with [`FileSystem`], the API for workloads and the FUSE mount. [`pages`] is the layer below every file
 //! system.
+#![deny(unreachable_pub)]
 
 mod acl;
 mod any;

@@ -15,7 +15,7 @@ pub enum Durability {
 }
 
 /// Sends writes of consecutive pages, in as few requests as the device's maximum transfer size allows.
-pub async fn send_run(
+pub(crate) async fn send_run(
     port: &DevicePort,
     start: Lpn,
     pages: impl Iterator<Item = Page>,
@@ -43,7 +43,7 @@ pub async fn send_run(
 ///
 /// # Errors
 /// Device errors.
-pub async fn wait_all(under_way: Vec<InFlight>) -> Result<(), DeviceError> {
+pub(crate) async fn wait_all(under_way: Vec<InFlight>) -> Result<(), DeviceError> {
     let mut outcome = Ok(());
     for request in under_way {
         let one = request.await;

@@ -2,6 +2,7 @@
 //!
 //! - [`fuse`]: a mount in the host's tree, for unmodified programs.
 //! - [`Volume`]: an image in this process, by blocking calls from any thread.
+#![deny(unreachable_pub)]
 
 pub mod fuse;
 mod letters;

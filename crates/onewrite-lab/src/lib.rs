@@ -2,6 +2,7 @@
 //!
 //! A [`JobFile`](job::JobFile) says what to run. A [`Workload`](workload::Workload) turns it into streams of
 //! operations. [`driver::run`] carries them out and measures them.
+#![deny(unreachable_pub)]
 
 pub mod cache;
 mod cores;

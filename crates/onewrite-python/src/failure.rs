@@ -8,23 +8,23 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// `OSError` with the number of Linux; Python makes `FileNotFoundError` and the like of it.
-pub fn of_volume(error: VolumeError) -> PyErr {
+pub(crate) fn of_volume(error: VolumeError) -> PyErr {
     PyOSError::new_err((error.errno(), error.to_string()))
 }
 
 /// The same of an image that cannot be opened or made; it names the image.
-pub fn of_image(image: &Path, error: VolumeError) -> PyErr {
+pub(crate) fn of_image(image: &Path, error: VolumeError) -> PyErr {
     PyOSError::new_err((error.errno(), error.to_string(), image.to_owned()))
 }
 
 /// `ValueError` for an argument that makes no sense.
-pub fn of_value(name: &str, problem: impl std::fmt::Display) -> PyErr {
+pub(crate) fn of_value(name: &str, problem: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(format!("{name}: {problem}"))
 }
 
 /// `ValueError` for what was asked, `OSError` for what the machine refuses, `RuntimeError` for a run that failed.
 /// Options are called as in Python: `--cache-size` is `cache_size`.
-pub fn of_lab(error: LabError) -> PyErr {
+pub(crate) fn of_lab(error: LabError) -> PyErr {
     let text = in_python(&error.to_string());
     match error {
         LabError::Operation { .. }

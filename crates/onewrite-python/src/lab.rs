@@ -20,7 +20,7 @@ use crate::stop::{Stop, stoppable};
 /// `job_text` is the text of a job file called `job`. `page_trace`, for one mode, gets the before-cache trace. Returns
 /// the results as a JSON array.
 #[pyfunction]
-pub fn run(
+pub(crate) fn run(
     py: Python<'_>,
     job: String,
     job_text: Option<String>,
@@ -96,7 +96,7 @@ fn watcher(stop: &Stop) -> Watcher {
 
 /// Runs a trace through policies and sizes of a page cache. Returns the figures as JSON.
 #[pyfunction]
-pub fn cache(py: Python<'_>, trace: PathBuf, options: Given, after: Option<PathBuf>) -> PyResult<String> {
+pub(crate) fn cache(py: Python<'_>, trace: PathBuf, options: Given, after: Option<PathBuf>) -> PyResult<String> {
     let mut experiment = CacheExperiment { after, ..CacheExperiment::new(trace) };
     let mut options = Options(options);
     options.of_cache(&mut experiment)?;
@@ -109,7 +109,7 @@ pub fn cache(py: Python<'_>, trace: PathBuf, options: Given, after: Option<PathB
 
 /// Cuts the power at every moment of a workload and judges what is recovered. Returns the report as JSON.
 #[pyfunction]
-pub fn crash(py: Python<'_>, workload: String, job_text: Option<String>, options: Given) -> PyResult<String> {
+pub(crate) fn crash(py: Python<'_>, workload: String, job_text: Option<String>, options: Given) -> PyResult<String> {
     let mut experiment = CrashExperiment { job_text, ..CrashExperiment::new(&workload) };
     let mut options = Options(options);
     options.of_crash(&mut experiment)?;

@@ -6,6 +6,7 @@
 //! # Invariants
 //! - No call holds the interpreter's lock while it waits or computes.
 //! - An error is an exception with the text of the command line; `OSError` has the number of Linux.
+#![deny(unreachable_pub)]
 
 mod draft;
 mod failure;

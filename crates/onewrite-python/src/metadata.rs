@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 /// What is known of a file or directory of an image.
 #[pyclass(frozen, get_all, module = "onewrite._native")]
-pub struct Metadata {
+pub(crate) struct Metadata {
     /// Inode number.
     ino: u64,
     /// "file", "directory", "link" or "other".

@@ -13,13 +13,13 @@ use pyo3::prelude::*;
 use crate::failure::of_value;
 
 /// Texts by the name of their option; several where it takes several.
-pub type Given = BTreeMap<String, Vec<String>>;
+pub(crate) type Given = BTreeMap<String, Vec<String>>;
 
 /// A text and how its problem is told.
 type Told<T> = Result<T, String>;
 
 /// What was given and not yet taken.
-pub struct Options(pub Given);
+pub(crate) struct Options(pub Given);
 
 impl Options {
     /// Takes all texts of `name`.
@@ -36,7 +36,7 @@ impl Options {
     }
 
     /// Refuses what nobody took.
-    pub fn end(self) -> PyResult<()> {
+    pub(crate) fn end(self) -> PyResult<()> {
         match self.0.into_keys().next() {
             Some(name) => Err(PyTypeError::new_err(format!("there is no option `{name}` here"))),
             None => Ok(()),
@@ -50,7 +50,7 @@ impl Options {
     }
 
     /// Changes `experiment`.
-    pub fn of_run(&mut self, experiment: &mut Experiment) -> PyResult<()> {
+    pub(crate) fn of_run(&mut self, experiment: &mut Experiment) -> PyResult<()> {
         self.take("device", &mut experiment.device, text)?;
         self.layer(&mut experiment.layer)?;
         self.take("age", &mut experiment.age, age)?;
@@ -76,7 +76,7 @@ impl Options {
     }
 
     /// Changes `experiment`.
-    pub fn of_crash(&mut self, experiment: &mut CrashExperiment) -> PyResult<()> {
+    pub(crate) fn of_crash(&mut self, experiment: &mut CrashExperiment) -> PyResult<()> {
         self.take("mode", &mut experiment.mode, some(text))?;
         self.take("device", &mut experiment.device, some(text))?;
         self.layer(&mut experiment.layer)?;
@@ -102,7 +102,7 @@ impl Options {
     }
 
     /// Changes `experiment`.
-    pub fn of_cache(&mut self, experiment: &mut CacheExperiment) -> PyResult<()> {
+    pub(crate) fn of_cache(&mut self, experiment: &mut CacheExperiment) -> PyResult<()> {
         if let Some(policies) = self.all("policies") {
             experiment.policies = policies;
         }

@@ -21,23 +21,23 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 /// Whether work is to stop.
 #[derive(Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// Whether it is.
-    pub fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// # Errors
     /// If it is.
-    pub fn check(&self) -> Result<(), LabError> {
+    pub(crate) fn check(&self) -> Result<(), LabError> {
         if self.is_asked() { Err(LabError::Stopped) } else { Ok(()) }
     }
 }
 
 /// The result of `work`. A signal whose handler raises (^C) stops it; a second one no longer waits for its end.
-pub fn stoppable<T: Send + 'static>(
+pub(crate) fn stoppable<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&Stop) -> Result<T, LabError> + Send + 'static,
 ) -> PyResult<T> {

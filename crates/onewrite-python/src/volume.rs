@@ -23,7 +23,7 @@ type Range = (Py<File>, u64, Py<File>, u64, u64);
 
 /// Makes an image of `size` ("64MiB") at `path` with an empty ext4 in it. Refuses a path that is taken.
 #[pyfunction]
-pub fn mkfs(py: Python<'_>, path: PathBuf, size: &str) -> PyResult<()> {
+pub(crate) fn mkfs(py: Python<'_>, path: PathBuf, size: &str) -> PyResult<()> {
     let bytes = size::bytes(size).map_err(|problem| of_value("size", problem))?;
     py.detach(|| make_image(&path, bytes)).map_err(|error| of_image(&path, error))
 }

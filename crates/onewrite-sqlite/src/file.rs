@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 }
 
 /// An open file.
-pub struct OpenFile<S: Storage> {
+pub(crate) struct OpenFile<S: Storage> {
     vfs: Arc<Vfs<S>>,
     node: Arc<Node<S>>,
     file: S::File,

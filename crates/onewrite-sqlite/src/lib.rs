@@ -23,6 +23,7 @@
 //!
 //! The functions of [`door`] turn C's pointers into Rust's references and call safe code; no other module has unsafe
 //! code.
+#![deny(unreachable_pub)]
 
 pub mod door;
 mod failure;

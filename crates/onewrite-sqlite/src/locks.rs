@@ -5,11 +5,11 @@
 //! - Beside EXCLUSIVE nobody has a lock; beside PENDING nobody gets one.
 
 /// Who opened a file. Numbers are never given twice.
-pub type Opener = u64;
+pub(crate) type Opener = u64;
 
 /// What an opener may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub(crate) enum Level {
     /// Nothing.
     #[default]
     None,
@@ -25,22 +25,22 @@ pub enum Level {
 
 /// Others have locks that are in the way.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Busy;
+pub(crate) struct Busy;
 
 /// The locks of one file.
 #[derive(Debug, Default)]
-pub struct Locks {
+pub(crate) struct Locks {
     held: Vec<(Opener, Level)>,
 }
 
 impl Locks {
     /// What `opener` has.
-    pub fn level(&self, opener: Opener) -> Level {
+    pub(crate) fn level(&self, opener: Opener) -> Level {
         self.held.iter().find(|(who, _)| *who == opener).map_or(Level::None, |(_, level)| *level)
     }
 
     /// Raises the lock of `opener` to `level`. Whoever waits for readers to end keeps PENDING meanwhile.
-    pub fn raise(&mut self, opener: Opener, level: Level) -> Result<(), Busy> {
+    pub(crate) fn raise(&mut self, opener: Opener, level: Level) -> Result<(), Busy> {
         if self.level(opener) >= level {
             return Ok(());
         }
@@ -60,14 +60,14 @@ impl Locks {
     }
 
     /// Lowers the lock of `opener` to `level`.
-    pub fn lower(&mut self, opener: Opener, level: Level) {
+    pub(crate) fn lower(&mut self, opener: Opener, level: Level) {
         if self.level(opener) > level {
             self.set(opener, level);
         }
     }
 
     /// Whether anybody may be about to write.
-    pub fn is_reserved(&self) -> bool {
+    pub(crate) fn is_reserved(&self) -> bool {
         self.held.iter().any(|(_, level)| *level >= Level::Reserved)
     }
 

@@ -12,11 +12,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::locks::{Busy, Opener};
 
 /// As many locks as SQLite has (`SQLITE_SHM_NLOCK`).
-pub const LOCK_COUNT: usize = 8;
+pub(crate) const LOCK_COUNT: usize = 8;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
+pub(crate) enum Share {
     /// With others.
     Shared,
     /// Alone.
@@ -25,7 +25,7 @@ pub enum Share {
 
 /// What happens with a region that is not there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
+pub(crate) enum Absent {
     /// It is made.
     Made,
     /// It stays absent.
@@ -34,7 +34,7 @@ pub enum Absent {
 
 /// The memory beside one database.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     parts: Mutex<Parts>,
 }
 
@@ -46,7 +46,7 @@ struct Parts {
 
 impl Memory {
     /// Where region `number` lies, zeroed when it is made; `None` if it is not there and is not made.
-    pub fn region(&self, number: usize, bytes: usize, absent: Absent) -> Option<*const AtomicU64> {
+    pub(crate) fn region(&self, number: usize, bytes: usize, absent: Absent) -> Option<*const AtomicU64> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         while absent == Absent::Made && parts.regions.len() <= number {
             parts.regions.push((0..bytes.div_ceil(8)).map(|_| AtomicU64::new(0)).collect());
@@ -57,7 +57,7 @@ impl Memory {
     }
 
     /// Takes `locks` for `opener`, all of them or none.
-    pub fn lock(&self, opener: Opener, locks: Range<usize>, share: Share) -> Result<(), Busy> {
+    pub(crate) fn lock(&self, opener: Opener, locks: Range<usize>, share: Share) -> Result<(), Busy> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let stands_in_way =
             |(who, held): &(Opener, Share)| *who != opener && (*held == Share::Alone || share == Share::Alone);
@@ -72,7 +72,7 @@ impl Memory {
     }
 
     /// Gives up `locks` of `opener`.
-    pub fn unlock(&self, opener: Opener, locks: Range<usize>) {
+    pub(crate) fn unlock(&self, opener: Opener, locks: Range<usize>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.locks[locks].iter_mut().for_each(|lock| lock.retain(|(who, _)| *who != opener));
     }

@@ -27,10 +27,10 @@ use crate::memory::Memory;
 use crate::storage::{Identity, Result, Storage};
 
 /// A connection of SQLite; 0 where none is known.
-pub type Connection = usize;
+pub(crate) type Connection = usize;
 
 /// All that SQLite has open in one storage.
-pub struct Vfs<S: Storage> {
+pub(crate) struct Vfs<S: Storage> {
     pub(crate) storage: S,
     nodes: Mutex<BTreeMap<Identity, Weak<Node<S>>>>,
     /// Ready drafts of each connection.
@@ -73,7 +73,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<S: Storage> Vfs<S> {
     /// Nothing is open yet.
-    pub fn new(storage: S) -> Vfs<S> {
+    pub(crate) fn new(storage: S) -> Vfs<S> {
         let (nodes, groups) = (Mutex::default(), Mutex::default());
         Vfs { storage, nodes, groups, openers: AtomicU64::new(1), stray_journals: Arc::default() }
     }

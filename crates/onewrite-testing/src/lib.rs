@@ -1,4 +1,5 @@
 //! What the tests of all crates share.
+#![deny(unreachable_pub)]
 
 /// Says on standard error, past the test runner's capture, that a test or a part of it is skipped, and why.
 ///

@@ -15,13 +15,13 @@ pub(crate) struct BlockUse {
 }
 
 impl BlockUse {
-    pub fn new(layout: &Layout) -> BlockUse {
+    pub(crate) fn new(layout: &Layout) -> BlockUse {
         let groups = (0..layout.group_count).map(|_| None).collect();
         BlockUse { groups, blocks_per_group: layout.blocks_per_group.into() }
     }
 
     /// Marks blocks, all inside the image, as in use; returns the first block that was in use before.
-    pub fn claim(&mut self, run: BlockRange) -> Option<BlockNo> {
+    pub(crate) fn claim(&mut self, run: BlockRange) -> Option<BlockNo> {
         let mut conflict = None;
         let (mut next, end) = (run.start.0, run.end().0);
         while next < end {
@@ -37,14 +37,14 @@ impl BlockUse {
     }
 
     /// Whether a block, inside the image, is in use.
-    pub fn is_used(&self, block: BlockNo) -> bool {
+    pub(crate) fn is_used(&self, block: BlockNo) -> bool {
         let (group, index) = ((block.0 / self.blocks_per_group) as usize, (block.0 % self.blocks_per_group) as usize);
         let bits = self.groups.get(group).and_then(Option::as_deref);
         bits.is_some_and(|bits| bits[index / 64] >> (index % 64) & 1 == 1)
     }
 
     /// Marks a block as free.
-    pub fn release(&mut self, block: BlockNo) {
+    pub(crate) fn release(&mut self, block: BlockNo) {
         let (group, index) = ((block.0 / self.blocks_per_group) as usize, (block.0 % self.blocks_per_group) as usize);
         if let Some(Some(bits)) = self.groups.get_mut(group) {
             bits[index / 64] &= !(1 << (index % 64));
@@ -52,7 +52,7 @@ impl BlockUse {
     }
 
     /// The bits of a group; `None` if nothing in it is in use.
-    pub fn group(&self, group: u32) -> Option<&GroupBits> {
+    pub(crate) fn group(&self, group: u32) -> Option<&GroupBits> {
         self.groups[group as usize].as_deref()
     }
 }

@@ -35,7 +35,7 @@ impl Default for Mapped {
 }
 
 impl Mapped {
-    pub fn add(&mut self, extent: Extent) {
+    pub(super) fn add(&mut self, extent: Extent) {
         let last = (extent.logical_end() - 1) as u32;
         self.blocks += u64::from(extent.length);
         self.data_blocks += u64::from(extent.length);
@@ -57,7 +57,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    pub fn new(number: InodeNo, inode: &Inode, layout: &Layout) -> Owner {
+    pub(super) fn new(number: InodeNo, inode: &Inode, layout: &Layout) -> Owner {
         // A directory removed while open has size 0 and no names.
         let is_directory = inode.kind() == Some(FileKind::Directory) && inode.links > 0;
         Owner { number, is_directory, seed: layout.inode_seed(number, inode.generation) }

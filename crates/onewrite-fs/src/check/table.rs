@@ -34,35 +34,35 @@ pub(super) struct InodeTable {
 }
 
 impl InodeTable {
-    pub fn new(layout: &Layout) -> InodeTable {
+    pub(super) fn new(layout: &Layout) -> InodeTable {
         let groups = (0..layout.group_count).map(|_| Vec::new()).collect();
         InodeTable { groups, inodes_per_group: layout.inodes_per_group }
     }
 
     /// Makes room for the first `count` inodes of a group.
-    pub fn open(&mut self, group: u32, count: u32) {
+    pub(super) fn open(&mut self, group: u32, count: u32) {
         self.groups[group as usize] = vec![Record::default(); count as usize];
     }
 
     /// The record of an inode; `None` if its number is 0 or it lies outside the used parts of the tables.
-    pub fn find(&mut self, inode: InodeNo) -> Option<&mut Record> {
+    pub(super) fn find(&mut self, inode: InodeNo) -> Option<&mut Record> {
         let number = inode.index()?;
         let records = self.groups.get_mut((number / self.inodes_per_group) as usize)?;
         records.get_mut((number % self.inodes_per_group) as usize)
     }
 
     /// A copy of an inode's record; the record of an unused inode if there is none.
-    pub fn look(&mut self, inode: InodeNo) -> Record {
+    pub(super) fn look(&mut self, inode: InodeNo) -> Record {
         self.find(inode).copied().unwrap_or_default()
     }
 
     /// The records of a group.
-    pub fn group(&self, group: u32) -> &[Record] {
+    pub(super) fn group(&self, group: u32) -> &[Record] {
         &self.groups[group as usize]
     }
 
     /// All inodes in use, by number.
-    pub fn used(&self) -> impl Iterator<Item = (InodeNo, Record)> {
+    pub(super) fn used(&self) -> impl Iterator<Item = (InodeNo, Record)> {
         let first = |group: usize| group as u32 * self.inodes_per_group + 1;
         self.groups.iter().enumerate().flat_map(move |(group, records)| {
             (first(group)..)

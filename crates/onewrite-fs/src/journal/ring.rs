@@ -29,12 +29,12 @@ impl LogBlock {
 }
 
 /// Number of blocks in a run.
-pub const fn count(run: &Range<LogBlock>) -> u32 {
+pub(super) const fn count(run: &Range<LogBlock>) -> u32 {
     run.end.0 - run.start.0
 }
 
 /// The blocks of a run, in order.
-pub fn blocks(run: Range<LogBlock>) -> impl Iterator<Item = LogBlock> {
+pub(super) fn blocks(run: Range<LogBlock>) -> impl Iterator<Item = LogBlock> {
     (run.start.0..run.end.0).map(LogBlock)
 }
 

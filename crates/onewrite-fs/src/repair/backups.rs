@@ -23,12 +23,12 @@ pub(super) struct Trial<'a, R> {
 }
 
 impl<'a, R: ReadBlocks> Trial<'a, R> {
-    pub fn new(reader: &'a R, options: &'a CheckOptions, report: Report) -> Trial<'a, R> {
+    pub(super) fn new(reader: &'a R, options: &'a CheckOptions, report: Report) -> Trial<'a, R> {
         Trial { reader, options, report, plan: Changes::default(), changes: Vec::new() }
     }
 
     /// Tries the backup of the superblock, then the backups of the descriptors.
-    pub async fn run(&mut self) {
+    pub(super) async fn run(&mut self) {
         if let Some(plan) = self.with_numbers_of_a_backup().await {
             self.take_if_better(plan, Place::Superblock, "its numbers are those of a backup").await;
         }

@@ -38,11 +38,11 @@ pub(super) struct Rebuild {
 }
 
 impl Content {
-    pub fn data_blocks(&self) -> u64 {
+    pub(super) fn data_blocks(&self) -> u64 {
         self.pieces.iter().map(|piece| u64::from(piece.extent.length)).sum()
     }
 
-    pub fn into_rebuild(self, number: InodeNo) -> Rebuild {
+    pub(super) fn into_rebuild(self, number: InodeNo) -> Rebuild {
         Rebuild { number, content: self }
     }
 }

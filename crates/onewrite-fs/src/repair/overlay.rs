@@ -26,16 +26,16 @@ pub(super) struct Overlay<'a, R> {
 }
 
 impl<'a, R: ReadBlocks> Overlay<'a, R> {
-    pub fn new(below: &'a R, changes: Changes) -> Overlay<'a, R> {
+    pub(super) fn new(below: &'a R, changes: Changes) -> Overlay<'a, R> {
         Overlay { below, changes: RefCell::new(changes) }
     }
 
-    pub fn put(&self, block: BlockNo, page: Page) {
+    pub(super) fn put(&self, block: BlockNo, page: Page) {
         self.changes.borrow_mut().pages.insert(block, page);
     }
 
     /// Makes `target` read as `source` does now; false if `source` cannot be read.
-    pub async fn copy(&self, target: BlockNo, source: BlockNo) -> bool {
+    pub(super) async fn copy(&self, target: BlockNo, source: BlockNo) -> bool {
         let Ok(page) = self.read_block(source).await else { return false };
         let mut changes = self.changes.borrow_mut();
         if changes.pages.contains_key(&source) || changes.sources.contains(&target) {
@@ -49,7 +49,7 @@ impl<'a, R: ReadBlocks> Overlay<'a, R> {
         true
     }
 
-    pub fn into_changes(self) -> Changes {
+    pub(super) fn into_changes(self) -> Changes {
         self.changes.into_inner()
     }
 }

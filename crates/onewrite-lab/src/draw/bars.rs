@@ -17,7 +17,7 @@ const LINE: f64 = 34.0;
 const BAR: f64 = 18.0;
 
 /// One bar.
-pub struct Bar {
+pub(crate) struct Bar {
     /// Name of its run.
     pub label: String,
     /// Its length.
@@ -27,7 +27,7 @@ pub struct Bar {
 }
 
 /// A bar of several parts.
-pub struct Stack {
+pub(crate) struct Stack {
     /// Name of its run.
     pub label: String,
     /// Parts: class of the colour, value, title.
@@ -37,7 +37,7 @@ pub struct Stack {
 }
 
 /// Three points on a line.
-pub struct Spread {
+pub(crate) struct Spread {
     /// Name of its run.
     pub label: String,
     /// Median, 99th and 99.9th percentile in nanoseconds; none if there is no value.
@@ -58,7 +58,7 @@ pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
 }
 
 /// Draws bars of several parts, from a common zero.
-pub fn stacked(title: &str, stacks: &[Stack]) -> String {
+pub(crate) fn stacked(title: &str, stacks: &[Stack]) -> String {
     let total = |stack: &Stack| stack.parts.iter().map(|(_, value, _)| value).sum::<f64>();
     let most = stacks.iter().map(total).fold(0.0, f64::max);
     let scale = if most > 0.0 { (WIDTH - LABELS - VALUES) / most } else { 0.0 };
@@ -99,7 +99,7 @@ fn part(svg: &mut String, class: &str, Point { x, y: middle }: Point, width: f64
 }
 
 /// Draws points on a logarithmic time axis: median, 99 % and 99.9 %.
-pub fn spreads(title: &str, spreads: &[Spread]) -> String {
+pub(crate) fn spreads(title: &str, spreads: &[Spread]) -> String {
     let points = || spreads.iter().filter_map(|spread| spread.points).flatten().map(|point| point.max(1));
     let (Some(least), Some(most)) = (points().min(), points().max()) else { return String::new() };
     let (first, last) = (least.ilog10(), most.ilog10() + 1);

@@ -17,7 +17,7 @@ const SERIES: usize = 9;
 
 /// A series.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub(crate) struct Line {
     /// Its name.
     pub label: String,
     /// Places on the axis, above zero, and values.
@@ -25,7 +25,7 @@ pub struct Line {
 }
 
 /// The chart as SVG; empty without points.
-pub fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
+pub(crate) fn lines(title: &str, across: &str, up: &str, series: &[Line]) -> String {
     let points = || series.iter().flat_map(|line| &line.points);
     let bounds = points().fold(None, |bounds: Option<(f64, f64, f64)>, (x, y)| {
         Some(bounds.map_or((*x, *x, *y), |(first, last, top)| (first.min(*x), last.max(*x), top.max(*y))))

@@ -12,7 +12,7 @@ const LENGTH_MAX: usize = 1000;
 ///
 /// # Errors
 /// What does not belong in the expression; a result that is negative or too large.
-pub fn value(text: &str, number: impl Fn(&str) -> ValueResult<u64>) -> ValueResult<u64> {
+pub(super) fn value(text: &str, number: impl Fn(&str) -> ValueResult<u64>) -> ValueResult<u64> {
     if text.len() > LENGTH_MAX {
         return Err(format!("it has {} characters; arithmetic has at most {LENGTH_MAX}", text.len()));
     }

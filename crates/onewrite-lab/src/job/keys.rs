@@ -181,7 +181,7 @@ const fn alias(
 
 /// Why a setting was refused.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// The key belongs to an engine that has no meaning here.
     OfEngine(String),
     /// Any other fault.
@@ -192,7 +192,7 @@ pub enum Fault {
 ///
 /// # Errors
 /// The key, what is wrong with it, and the possible values.
-pub fn apply(options: &mut Options, name: &str, value: Option<&str>) -> Result<(), Fault> {
+pub(super) fn apply(options: &mut Options, name: &str, value: Option<&str>) -> Result<(), Fault> {
     let Some(key) = KEYS.iter().find(|key| key.name == name || key.alias == Some(name)) else {
         return without_meaning(name);
     };

@@ -63,7 +63,7 @@ impl Section {
 }
 
 /// Reads sections.
-pub struct Reader<'a> {
+pub(super) struct Reader<'a> {
     /// Values of `$…`.
     pub variables: &'a Variables<'a>,
     /// The sections so far.
@@ -77,12 +77,12 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader that has read nothing.
-    pub fn new(variables: &'a Variables<'a>) -> Reader<'a> {
+    pub(super) fn new(variables: &'a Variables<'a>) -> Reader<'a> {
         Reader { variables, sections: Vec::new(), refusals: Vec::new(), open: Vec::new(), is_orphaned: false }
     }
 
     /// Reads `text`, the content of `path`; looks for included files beside it.
-    pub fn read(&mut self, path: &Path, text: &str) {
+    pub(super) fn read(&mut self, path: &Path, text: &str) {
         self.open.push(path.to_owned());
         let file: Rc<str> = path.display().to_string().into();
         for (index, raw) in text.lines().enumerate() {

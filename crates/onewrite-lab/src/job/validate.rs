@@ -8,7 +8,7 @@ use super::options::{Access, Distribution, Options};
 use super::size::Amount;
 
 /// Refuses combinations that cannot run, as fio's `fixup_options` and `setup_files` do.
-pub fn validate(options: &Options) -> Result<(), String> {
+pub(super) fn validate(options: &Options) -> Result<(), String> {
     size(options)?;
     if options.time_based && options.runtime.is_none() {
         return Err("time_based needs runtime=".to_owned());

@@ -10,7 +10,7 @@ use super::direction::PerDirection;
 use super::size::{Amount, SplitPart};
 
 /// A whole number, decimal or `0x`, without a unit.
-pub fn number(text: &str) -> ValueResult<u64> {
+pub(super) fn number(text: &str) -> ValueResult<u64> {
     let digits = text.trim();
     let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
@@ -20,7 +20,7 @@ pub fn number(text: &str) -> ValueResult<u64> {
 }
 
 /// A number of bytes: `4096`, `4k`, `1m`, `2g`, `0x1000`, or arithmetic in parentheses.
-pub fn bytes(text: &str) -> ValueResult<u64> {
+pub(super) fn bytes(text: &str) -> ValueResult<u64> {
     let trimmed = text.trim();
     if let Some(inner) = in_parentheses(trimmed) {
         return arithmetic::value(inner, bytes);
@@ -67,7 +67,7 @@ fn byte_factor(unit: &str) -> Option<u64> {
 }
 
 /// Bytes, or a percentage with `%`.
-pub fn amount(text: &str) -> ValueResult<Amount> {
+pub(super) fn amount(text: &str) -> ValueResult<Amount> {
     match text.trim().strip_suffix('%') {
         Some(percent) => Ok(Amount::Percent(number_between(percent, 1, 100)? as u8)),
         None => Ok(Amount::Bytes(bytes(text)?)),
@@ -83,7 +83,7 @@ pub(crate) fn number_between(text: &str, least: u64, most: u64) -> ValueResult<u
 }
 
 /// A time span. Without a suffix the unit is `default_unit`; inside parentheses it is the microsecond.
-pub fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
+pub(super) fn span(text: &str, default_unit: Nanos) -> ValueResult<Nanos> {
     if let Some(inner) = in_parentheses(text.trim()) {
         let micros = arithmetic::value(inner, |word| Ok(span(word, Nanos::from_micros(1))?.0 / 1000))?;
         return in_time(text, micros.checked_mul(1000));
@@ -113,12 +113,12 @@ pub(crate) fn in_time(text: &str, nanos: Option<u64>) -> ValueResult<Nanos> {
 const SPAN_MAX: Nanos = Nanos::from_secs(366 * 86_400);
 
 /// `0` or `1`; no value means one.
-pub fn flag(text: Option<&str>) -> ValueResult<bool> {
+pub(super) fn flag(text: Option<&str>) -> ValueResult<bool> {
     if text.is_none() { Ok(true) } else { switch(text) }
 }
 
 /// `0` or `1`.
-pub fn switch(text: Option<&str>) -> ValueResult<bool> {
+pub(super) fn switch(text: Option<&str>) -> ValueResult<bool> {
     match text.map(str::trim) {
         None => Err("needs a value: 0 or 1".to_owned()),
         Some("0") => Ok(false),
@@ -128,7 +128,7 @@ pub fn switch(text: Option<&str>) -> ValueResult<bool> {
 }
 
 /// `low-high` or `low:high` in bytes; the smaller number comes first.
-pub fn range(text: &str) -> ValueResult<(u64, u64)> {
+pub(super) fn range(text: &str) -> ValueResult<(u64, u64)> {
     let (low, high) = text
         .split_once('-')
         .or_else(|| text.split_once(':'))
@@ -164,7 +164,7 @@ pub(crate) fn per_direction<T: Clone>(
 }
 
 /// `size/percent:size/percent…`; sizes without a percentage share the rest.
-pub fn split(text: &str) -> ValueResult<Vec<SplitPart>> {
+pub(super) fn split(text: &str) -> ValueResult<Vec<SplitPart>> {
     let mut parts = Vec::new();
     for part in text.split(':') {
         let (size, percent) = part.split_once('/').map_or((part, ""), |(size, percent)| (size, percent));
@@ -181,7 +181,7 @@ pub fn split(text: &str) -> ValueResult<Vec<SplitPart>> {
 }
 
 /// Names separated by `:`; `\:` is a colon inside a name.
-pub fn names(text: &str) -> ValueResult<Vec<String>> {
+pub(super) fn names(text: &str) -> ValueResult<Vec<String>> {
     let mut names = vec![String::new()];
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {

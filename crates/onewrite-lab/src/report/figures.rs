@@ -7,7 +7,7 @@ use super::units::{bytes, grouped, latency, plain, ratio};
 use crate::results::{DeviceFigures, Distribution, FsFigures, Transfers};
 
 /// A line: a label and a cell for each run.
-pub struct Line {
+pub(super) struct Line {
     /// Its label. A label that begins with blanks explains the line above.
     pub label: String,
     /// A cell for each run.
@@ -17,7 +17,7 @@ pub struct Line {
 }
 
 /// All lines.
-pub fn figures(runs: &[Compared]) -> Vec<Line> {
+pub(super) fn figures(runs: &[Compared]) -> Vec<Line> {
     let mut lines = vec![line(runs, "operations/s", |run| plain(run.result.operations_per_second()))];
     lines.extend(transfers(runs, "read", |run| &run.result.onewrite.total.read, reads));
     lines.extend(transfers(runs, "write", |run| &run.result.onewrite.total.write, writes));
@@ -96,13 +96,13 @@ fn latencies(runs: &[Compared], name: &str, of: fn(&Compared) -> &Distribution) 
 }
 
 /// Formats the mean of a distribution; a dash if it is empty.
-pub fn mean(distribution: &Distribution) -> String {
+pub(super) fn mean(distribution: &Distribution) -> String {
     let moments = &distribution.moments;
     latency((moments.count > 0).then_some(onewrite_block::Nanos(moments.mean.round() as u64)))
 }
 
 /// Formats bytes a second; a dash without transfers.
-pub fn bandwidth(transfers: &Transfers) -> String {
+pub(super) fn bandwidth(transfers: &Transfers) -> String {
     if transfers.total_ios == 0 { "–".to_owned() } else { format!("{}/s", bytes(transfers.bw_bytes)) }
 }
 
@@ -127,6 +127,6 @@ pub(super) fn device(run: &Compared) -> &DeviceFigures {
 }
 
 /// The promise of the run's file system, in a word.
-pub fn promise(run: &Compared) -> String {
+pub(super) fn promise(run: &Compared) -> String {
     of_fs(run).map_or_else(|| "–".to_owned(), |fs| fs.promise.clone())
 }

@@ -12,7 +12,7 @@ use crate::draw::{self, Bar, Spread, Stack, escape};
 use crate::results::Distribution;
 
 /// The whole page.
-pub fn page(comparison: &Comparison) -> String {
+pub(super) fn page(comparison: &Comparison) -> String {
     let body = [
         head(comparison),
         charts(comparison),

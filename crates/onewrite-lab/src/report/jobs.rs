@@ -8,10 +8,10 @@ use crate::results::{Distribution, JobResult, Transfers};
 /// Heads of the columns.
 pub(crate) const HEADS: [&str; 9] = ["job", "mode", "kind", "operations/s", "bandwidth", "mean", "p50", "p99", "p99.9"];
 /// Number of columns with words; the others have numbers.
-pub const WORDS: usize = 3;
+pub(super) const WORDS: usize = 3;
 
 /// The rows; none if every run has only one job, whose figures are those of the run.
-pub fn rows(runs: &[Compared]) -> Vec<[String; HEADS.len()]> {
+pub(super) fn rows(runs: &[Compared]) -> Vec<[String; HEADS.len()]> {
     let most = runs.iter().map(|run| run.result.jobs.len()).max().unwrap_or(0);
     if most < 2 {
         return Vec::new();

@@ -14,12 +14,12 @@ pub(crate) struct Fact {
 
 impl Fact {
     /// Whether the runs differ in it.
-    pub fn differs(&self) -> bool {
+    pub(super) fn differs(&self) -> bool {
         self.values.iter().any(|value| *value != self.values[0])
     }
 
     /// The common value, or each value with its runs.
-    pub fn words(&self, runs: &[Compared]) -> String {
+    pub(super) fn words(&self, runs: &[Compared]) -> String {
         if !self.differs() {
             return self.values[0].clone();
         }
@@ -36,7 +36,7 @@ impl Fact {
 }
 
 /// The settings of `runs`; there must be at least one run.
-pub fn facts(runs: &[Compared]) -> Vec<Fact> {
+pub(super) fn facts(runs: &[Compared]) -> Vec<Fact> {
     let fact = |name, value: &dyn Fn(&Compared) -> String| Fact { name, values: runs.iter().map(value).collect() };
     let settings = |value: fn(&Settings) -> String| move |run: &Compared| value(&run.result.onewrite.settings);
     let mut facts = vec![
@@ -51,7 +51,7 @@ pub fn facts(runs: &[Compared]) -> Vec<Fact> {
 }
 
 /// Facts in which the set-ups of the runs differ.
-pub fn differing(runs: &[Compared]) -> Vec<Fact> {
+pub(super) fn differing(runs: &[Compared]) -> Vec<Fact> {
     if runs.is_empty() { Vec::new() } else { facts(runs).into_iter().filter(Fact::differs).collect() }
 }
 

@@ -10,7 +10,7 @@ use crate::draw::rule;
 type Line = (String, Vec<String>);
 
 /// The whole table: a head that names the job, the figures, the jobs if there are several, and the notes.
-pub fn table(comparison: &Comparison) -> String {
+pub(super) fn table(comparison: &Comparison) -> String {
     let notes = comparison.notes().into_iter().map(|note| format!("\nnote: {note}\n"));
     [figures_table(comparison), jobs_table(comparison), notes.collect()].concat()
 }
@@ -63,7 +63,7 @@ fn right(text: &str, width: usize) -> String {
 }
 
 /// Names the job, for example `varmail on sata-850pro (emulated, 1 GiB, new, not aged), seed 1`.
-pub fn subject(comparison: &Comparison) -> String {
+pub(super) fn subject(comparison: &Comparison) -> String {
     let Some(run) = comparison.runs.first() else { return String::new() };
     let figures = &run.result.onewrite;
     let kind = if figures.virtual_seconds.is_some() { "emulated" } else { "real disk" };

@@ -3,7 +3,7 @@
 use onewrite_block::Nanos;
 
 /// Formats a number with commas: `12,345`.
-pub fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -16,7 +16,7 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// Formats about three significant digits: `0.123`, `4.56`, `78.9`, `1,234`.
-pub fn plain(number: f64) -> String {
+pub(super) fn plain(number: f64) -> String {
     match number {
         number if number >= 100.0 => grouped(number.round() as u64),
         number if number >= 10.0 => format!("{number:.1}"),
@@ -25,7 +25,7 @@ pub fn plain(number: f64) -> String {
 }
 
 /// Formats bytes in powers of 1000: `1.23 GB`.
-pub fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = count as f64;
     let mut unit = 0;
@@ -37,7 +37,7 @@ pub fn bytes(count: u64) -> String {
 }
 
 /// Formats a whole number of binary units, `1 GiB`; else like [`bytes`].
-pub fn capacity(count: u64) -> String {
+pub(super) fn capacity(count: u64) -> String {
     for (unit, name) in [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if count >= unit && count.is_multiple_of(unit) {
             return format!("{} {name}", count / unit);
@@ -47,12 +47,12 @@ pub fn capacity(count: u64) -> String {
 }
 
 /// Formats a latency; a dash if there is none.
-pub fn latency(span: Option<Nanos>) -> String {
+pub(super) fn latency(span: Option<Nanos>) -> String {
     span.map_or_else(|| "–".to_owned(), |span| span.to_string())
 }
 
 /// Formats a ratio with three decimals; a dash if there is none.
-pub fn ratio(ratio: Option<f64>) -> String {
+pub(super) fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 

@@ -11,13 +11,13 @@ use crate::images::Images;
 
 /// Places in `struct sqlite3_api_routines` (`sqlite3ext.h`), which only ever grows at its end.
 mod place {
-    pub const LIBRARY_VERSION_NUMBER: usize = 67;
-    pub const PRINT: usize = 69;
-    pub const FIND_VFS: usize = 141;
-    pub const REGISTER_VFS: usize = 142;
-    pub const LOG: usize = 167;
-    pub const URI_PARAMETER: usize = 189;
-    pub const DATABASE_FILE: usize = 251;
+    pub(super) const LIBRARY_VERSION_NUMBER: usize = 67;
+    pub(super) const PRINT: usize = 69;
+    pub(super) const FIND_VFS: usize = 141;
+    pub(super) const REGISTER_VFS: usize = 142;
+    pub(super) const LOG: usize = 167;
+    pub(super) const URI_PARAMETER: usize = 189;
+    pub(super) const DATABASE_FILE: usize = 251;
 }
 
 type Version = unsafe extern "C" fn() -> c_int;
@@ -31,7 +31,7 @@ const OLDEST: c_int = 3_032_000;
 /// # Safety
 /// SQLite calls it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sqlite3_extension_init(
+pub(super) unsafe extern "C" fn sqlite3_extension_init(
     _: *mut sqlite3,
     message: *mut *mut c_char,
     routines: *const *const c_void,

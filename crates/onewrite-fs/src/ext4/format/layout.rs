@@ -22,7 +22,7 @@ pub const JOURNAL_INODE: InodeNo = InodeNo(8);
 /// First inode number that is not reserved, by custom.
 pub const FIRST_INODE: InodeNo = InodeNo(11);
 /// Bytes of the part of an inode that every image has.
-pub const BASE_INODE_SIZE: u16 = 128;
+pub(super) const BASE_INODE_SIZE: u16 = 128;
 
 /// Most copies of one descriptor that are worth a look.
 const BACKUPS_MAX: usize = 8;

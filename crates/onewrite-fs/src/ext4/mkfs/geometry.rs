@@ -26,7 +26,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    pub fn of(options: &MkfsOptions) -> Result<Geometry, MkfsError> {
+    pub(super) fn of(options: &MkfsOptions) -> Result<Geometry, MkfsError> {
         check_options(options)?;
         let features = features(options)?;
         let mut block_count = options.size_bytes / PAGE_SIZE as u64;

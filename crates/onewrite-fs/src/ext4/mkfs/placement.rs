@@ -32,7 +32,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    pub fn of(geometry: &Geometry, options: &MkfsOptions) -> Result<Placement, MkfsError> {
+    pub(super) fn of(geometry: &Geometry, options: &MkfsOptions) -> Result<Placement, MkfsError> {
         let layout = &geometry.layout;
         let mut descriptors = vec![RawGroupDescriptor::new_zeroed(); layout.group_count as usize];
         let mut used = fixed_runs(layout, &mut descriptors);
@@ -60,7 +60,7 @@ impl Placement {
     }
 
     /// The used runs inside `group`, clipped at its ends.
-    pub fn used_in<'a>(&'a self, layout: &Layout, group: u32) -> impl Iterator<Item = BlockRange> + use<'a> {
+    pub(super) fn used_in<'a>(&'a self, layout: &Layout, group: u32) -> impl Iterator<Item = BlockRange> + use<'a> {
         let start = layout.first_block_of_group(group);
         let end = start + u64::from(layout.blocks_in_group(group));
         let first = self.used.partition_point(|run| run.end() <= start);

@@ -34,12 +34,6 @@ pub mod flags {
     pub const FASTBOOT: u32 = 0x20;
     /// Versions in node footers hold the checkpoint's checksum, too.
     pub const CRC_RECOVERY: u32 = 0x40;
-    /// Behind the pack lie bits of free and full NAT blocks.
-    pub const NAT_BITS: u32 = 0x80;
-    /// All free blocks were trimmed.
-    pub const TRIMMED: u32 = 0x100;
-    /// The upper half of the version counts in node footers, without checksum.
-    pub const NOCRC_RECOVERY: u32 = 0x200;
     /// The checksum lies before the bitmaps, and that of the NAT comes first.
     pub const LARGE_NAT_BITMAP: u32 = 0x400;
 }

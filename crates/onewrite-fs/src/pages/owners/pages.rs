@@ -84,7 +84,7 @@ impl OwnedPages<'_> {
         }
     }
 
-    /// Number of pages that owners keep or hold privately.
+    /// Number of pages that owners keep or hold privately; for tests of what an owner leaves behind.
     pub fn owned_count(&self) -> usize {
         self.owners.borrow().len()
     }

@@ -39,7 +39,7 @@ pub(crate) struct FileSet {
 
 impl FileSet {
     /// A set in which file `n` is entry `order[n]`. `sizes` has one value for each entry, `exists` one for each file.
-    pub fn new(order: &[u32], sizes: &[u64], exists: &[bool]) -> FileSet {
+    pub(super) fn new(order: &[u32], sizes: &[u64], exists: &[bool]) -> FileSet {
         let entry_of: Vec<usize> = order.iter().map(|&entry| entry as usize).collect();
         let blank = Entry { file: FileId(0), size: 0, busy: false, open_count: 0 };
         let mut entries = vec![blank; order.len()];
@@ -72,12 +72,12 @@ impl FileSet {
     }
 
     /// The size of `file` when it is written whole.
-    pub fn size(&self, file: FileId) -> u64 {
+    pub(super) fn size(&self, file: FileId) -> u64 {
         self.entries[self.entry_of[file.0 as usize]].size
     }
 
     /// Ends an operation: the file is no longer busy, and exists if the operation left it so.
-    pub fn completed(&mut self, operation: &Operation) {
+    pub(super) fn completed(&mut self, operation: &Operation) {
         let (Operation::Create { file, .. }
         | Operation::Open { file, .. }
         | Operation::Unlink { file }
@@ -107,7 +107,7 @@ impl FileSet {
     }
 
     /// Counts a close of `file`.
-    pub fn closed(&mut self, file: FileId) {
+    pub(super) fn closed(&mut self, file: FileId) {
         self.entries[self.entry_of[file.0 as usize]].open_count -= 1;
     }
 
@@ -128,7 +128,7 @@ fn pick(set: &BTreeSet<usize>, entries: &[Entry], next: &mut usize) -> Option<us
 
 /// Directories, parents first, and the paths of `files` files below `root`, in the order of their entries. Source:
 /// filebench's `fileset_populate_subdir`.
-pub fn tree(root: &str, files: u32, width: u32, choices: &mut Choices) -> (Vec<String>, Vec<String>) {
+pub(super) fn tree(root: &str, files: u32, width: u32, choices: &mut Choices) -> (Vec<String>, Vec<String>) {
     let depth = libm::log(f64::from(files)) / libm::log(f64::from(width));
     let mut tree = Tree {
         directories: vec![root.to_owned()],

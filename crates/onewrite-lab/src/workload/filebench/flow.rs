@@ -15,7 +15,7 @@ use crate::workload::{Ended, FileId, Operation, OrderedOperation, Stream, TaskDe
 
 /// One flow operation of filebench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub(super) enum Flow {
     /// `deletefile`
     Delete,
     /// `createfile`
@@ -68,14 +68,14 @@ const FILE: TaskDescriptor = TaskDescriptor(1);
 const LOG: TaskDescriptor = TaskDescriptor(2);
 
 /// The progress of a run; its threads share it.
-pub struct Pace {
+pub(super) struct Pace {
     length: Length,
     issued: Cell<u64>,
 }
 
 impl Pace {
     /// A run that has not begun.
-    pub fn new(length: Length) -> Pace {
+    pub(super) fn new(length: Length) -> Pace {
         Pace { length, issued: Cell::new(0) }
     }
 
@@ -112,7 +112,7 @@ pub(crate) struct FlowStream {
 
 impl FlowStream {
     /// The stream of a thread that repeats `flows`.
-    pub fn new(
+    pub(super) fn new(
         personality: &'static str,
         flows: &'static [Flow],
         parameters: Parameters,

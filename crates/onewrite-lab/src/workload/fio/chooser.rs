@@ -38,7 +38,7 @@ pub(crate) struct Zones {
 
 impl Chooser {
     /// The distribution of a job with `options` over `bytes` bytes.
-    pub fn new(options: &Options, bytes: u64, choices: &mut Choices) -> Chooser {
+    pub(super) fn new(options: &Options, bytes: u64, choices: &mut Choices) -> Chooser {
         let blocks = bytes.div_ceil(options.block_size_least()).max(1);
         match &options.distribution {
             Distribution::Uniform => Chooser::Uniform,
@@ -56,7 +56,7 @@ impl Chooser {
     }
 
     /// Draws one of `blocks` blocks for an access in `direction`; `None` if all are alike.
-    pub fn draw(&self, direction: Direction, blocks: u64, choices: &mut Choices) -> Option<u64> {
+    pub(super) fn draw(&self, direction: Direction, blocks: u64, choices: &mut Choices) -> Option<u64> {
         match self {
             Chooser::Uniform => None,
             Chooser::Zipf(zipf) => Some(zipf.draw(choices)),

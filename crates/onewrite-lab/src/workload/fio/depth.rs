@@ -23,7 +23,7 @@ const PATIENCE: u32 = 16;
 
 /// What an access leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// The search goes on, perhaps at another depth.
     GoesOn,
     /// The depth is found; measures so far belong to other depths.
@@ -58,19 +58,19 @@ struct Window {
 
 impl DepthSearch {
     /// A search between 1 and `most`; its first window begins at `began`.
-    pub fn new(aim: LatencyAim, most: u32, began: Nanos) -> DepthSearch {
+    pub(super) fn new(aim: LatencyAim, most: u32, began: Nanos) -> DepthSearch {
         assert!(most > 0, "a task has a worker");
         let window = Window { began, ..Window::default() };
         DepthSearch { aim, most, depth: 1, kept: 0, missed: None, is_last: false, held: 0, window }
     }
 
     /// The current depth.
-    pub const fn depth(&self) -> u32 {
+    pub(super) const fn depth(&self) -> u32 {
         self.depth
     }
 
     /// Counts an access that took `latency` and ended at `now`.
-    pub fn ended(&mut self, now: Nanos, latency: Nanos) -> Verdict {
+    pub(super) fn ended(&mut self, now: Nanos, latency: Nanos) -> Verdict {
         if now.saturating_sub(latency) < self.window.began {
             return Verdict::GoesOn;
         }
@@ -122,7 +122,7 @@ impl DepthSearch {
     }
 
     /// The result so far.
-    pub fn found(&self) -> DepthFound {
+    pub(super) fn found(&self) -> DepthFound {
         let LatencyAim { target, window, percentile, .. } = self.aim;
         DepthFound { depth: self.depth, is_kept: self.kept >= self.depth, target, percentile, window }
     }

@@ -10,7 +10,7 @@ use crate::job::{Direction, Options, PerDirection};
 use crate::workload::{Ended, Findings, Operation};
 
 /// The goals of one task.
-pub struct Goals {
+pub(super) struct Goals {
     search: Option<DepthSearch>,
     /// The detector; with `group_reporting`, all tasks of a group share one.
     detector: Option<SharedDetector>,
@@ -25,7 +25,7 @@ pub struct Goals {
 
 impl Goals {
     /// The goals in `options`, for a task that begins after `delay`.
-    pub fn new(options: &Options, detector: Option<SharedDetector>, delay: Nanos) -> Goals {
+    pub(super) fn new(options: &Options, detector: Option<SharedDetector>, delay: Nanos) -> Goals {
         let searches = options.latency.target > Nanos::ZERO;
         Goals {
             search: searches.then(|| DepthSearch::new(options.latency, options.concurrency(), options.ramp_time)),
@@ -39,7 +39,7 @@ impl Goals {
     }
 
     /// Counts an access that has ended.
-    pub fn ended(&mut self, operation: &Operation, ended: Ended) {
+    pub(super) fn ended(&mut self, operation: &Operation, ended: Ended) {
         let Some(direction) = operation.direction() else { return };
         if let Some(detector) = &self.detector {
             detector.borrow_mut().count(self.delay + ended.now, ended.bytes);
@@ -86,17 +86,17 @@ impl Goals {
     }
 
     /// See [`Stream::depth`](crate::workload::Stream::depth).
-    pub fn depth(&self) -> u32 {
+    pub(super) fn depth(&self) -> u32 {
         self.search.as_ref().map_or(u32::MAX, DepthSearch::depth)
     }
 
     /// See [`Stream::forgets`](crate::workload::Stream::forgets).
-    pub fn forget(&mut self) -> bool {
+    pub(super) fn forget(&mut self) -> bool {
         std::mem::take(&mut self.forgets)
     }
 
     /// The results so far.
-    pub fn findings(&self) -> Findings {
+    pub(super) fn findings(&self) -> Findings {
         Findings {
             depth: self.search.as_ref().map(DepthSearch::found),
             steady: self.detector.as_ref().map(|detector| detector.borrow().found()),

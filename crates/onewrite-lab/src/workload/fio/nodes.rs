@@ -22,7 +22,7 @@ pub(crate) struct NodeStream {
 
 impl NodeStream {
     /// The operations of a job with `options` on `files`.
-    pub fn new(options: &Options, files: Vec<FileId>, task: Task) -> NodeStream {
+    pub(super) fn new(options: &Options, files: Vec<FileId>, task: Task) -> NodeStream {
         NodeStream { options: options.clone(), files, next: 0, passes: 1, is_open: false, is_over: false, task }
     }
 

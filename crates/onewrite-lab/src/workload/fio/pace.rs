@@ -24,7 +24,7 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     /// The pace of a job with `options`.
-    pub fn new(options: &Options) -> Pacer {
+    pub(super) fn new(options: &Options) -> Pacer {
         let sizes = &options.block_sizes;
         let unit = [sizes.read.least(), sizes.write.least(), sizes.trim.least()];
         let (issued_bytes, due, done) = ([0; 3], [Nanos::ZERO; 3], [(0, 0); 3]);
@@ -40,12 +40,12 @@ impl Pacer {
     }
 
     /// When the next access in `direction` may begin.
-    pub const fn due(&self, direction: Direction) -> Nanos {
+    pub(super) const fn due(&self, direction: Direction) -> Nanos {
         self.due[direction as usize]
     }
 
     /// Counts an access of `bytes` that begins.
-    pub fn issue(&mut self, direction: Direction, bytes: u64, choices: &mut Choices) {
+    pub(super) fn issue(&mut self, direction: Direction, bytes: u64, choices: &mut Choices) {
         let rate = self.bytes_a_second(direction);
         if rate == 0 {
             return;
@@ -75,7 +75,7 @@ impl Pacer {
     }
 
     /// Counts an access of `bytes` that has ended.
-    pub fn complete(&mut self, direction: Direction, bytes: u64) {
+    pub(super) fn complete(&mut self, direction: Direction, bytes: u64) {
         let (total, count) = &mut self.done[direction as usize];
         *total += bytes;
         *count += 1;
@@ -85,7 +85,7 @@ impl Pacer {
     ///
     /// # Errors
     /// If it is not.
-    pub fn check(&mut self, now: Nanos) -> Result<(), LabError> {
+    pub(super) fn check(&mut self, now: Nanos) -> Result<(), LabError> {
         let span = now.saturating_sub(self.looked);
         if now < SETTLING || span < self.pace.cycle {
             // Accesses during the first seconds do not count.

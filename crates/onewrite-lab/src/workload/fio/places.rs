@@ -42,7 +42,7 @@ struct Start {
 }
 
 /// Chooses the places of one job in one file.
-pub struct Places {
+pub(super) struct Places {
     /// The file.
     pub span: FileSpan,
     /// First byte of the job's current zone; without zones, of the span.
@@ -63,7 +63,7 @@ pub struct Places {
 
 impl Places {
     /// Places of a job with `options` in `span`.
-    pub fn new(options: &Options, span: FileSpan, choices: &mut Choices) -> Places {
+    pub(super) fn new(options: &Options, span: FileSpan, choices: &mut Choices) -> Places {
         let unit = options.block_size_least();
         let chooser = Chooser::new(options, span.size, choices);
         let is_mapped = options.random
@@ -98,7 +98,7 @@ impl Places {
     }
 
     /// The next access; `None` if this pass has nothing left.
-    pub fn next(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<FileRange> {
+    pub(super) fn next(&mut self, options: &Options, direction: Direction, choices: &mut Choices) -> Option<FileRange> {
         let place = self.choose(options, direction, choices);
         if place.is_none() && self.may_start_over {
             self.start_over();

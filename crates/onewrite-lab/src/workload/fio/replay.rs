@@ -33,7 +33,7 @@ pub(crate) struct ReplayStream {
 
 impl ReplayStream {
     /// Replays `log` on `files`.
-    pub fn new(options: &Options, log: Iolog, files: Vec<FileId>, choices: Choices, task: Task) -> ReplayStream {
+    pub(super) fn new(options: &Options, log: Iolog, files: Vec<FileId>, choices: Choices, task: Task) -> ReplayStream {
         ReplayStream {
             options: options.clone(),
             choices,
@@ -154,7 +154,7 @@ pub(crate) fn placed(options: &Options, offset: u64) -> u64 {
 }
 
 /// Bytes that the file of `index` needs, in whole pages.
-pub fn bytes_needed(options: &Options, log: &Iolog, index: usize) -> u64 {
+pub(super) fn bytes_needed(options: &Options, log: &Iolog, index: usize) -> u64 {
     let events = log.events.iter().filter(|event| event.file == index);
     let ends = events.filter_map(|event| event.action.range()).map(|(offset, length)| placed(options, offset) + length);
     ends.max().unwrap_or(0).next_multiple_of(PAGE_SIZE as u64)

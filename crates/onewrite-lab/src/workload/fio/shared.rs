@@ -17,7 +17,7 @@ pub(crate) struct Membership {
 
 /// State of a run; all its tasks share it.
 #[derive(Default)]
-pub struct Shared {
+pub(super) struct Shared {
     ended: RefCell<Vec<(ExitScope, Membership)>>,
     flows: RefCell<BTreeMap<u64, Stream>>,
 }
@@ -31,14 +31,14 @@ struct Stream {
 
 impl Shared {
     /// Notes that a task has ended; with `exitall` others end too.
-    pub fn end(&self, options: &Options, member: Membership) {
+    pub(super) fn end(&self, options: &Options, member: Membership) {
         if options.ends_others {
             self.ended.borrow_mut().push((options.exit_scope, member));
         }
     }
 
     /// Whether another task has ended this one.
-    pub fn is_ended(&self, member: Membership) -> bool {
+    pub(super) fn is_ended(&self, member: Membership) -> bool {
         self.ended.borrow().iter().any(|(scope, by)| match scope {
             ExitScope::All => true,
             ExitScope::Stonewall => by.stonewall == member.stonewall,
@@ -56,13 +56,13 @@ pub(crate) struct FlowShare {
 
 impl FlowShare {
     /// Joins `flow`.
-    pub fn join(shared: &Rc<Shared>, flow: Flow) -> FlowShare {
+    pub(super) fn join(shared: &Rc<Shared>, flow: Flow) -> FlowShare {
         shared.flows.borrow_mut().entry(flow.id).or_default().weight += flow.weight;
         FlowShare { shared: Rc::clone(shared), flow, accesses: Cell::new(0) }
     }
 
     /// Whether the task may go on, because it has at most its share of the accesses. If so, counts an access.
-    pub fn passes(&self) -> bool {
+    pub(super) fn passes(&self) -> bool {
         let mut flows = self.shared.flows.borrow_mut();
         let all = flows.entry(self.flow.id).or_default();
         let (own, total) = (u128::from(self.accesses.get()), u128::from(all.accesses));

@@ -25,7 +25,7 @@ pub(crate) struct Amounts {
 
 /// The bytes of one file that a job uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub(super) struct Extent {
     /// First byte.
     pub offset: u64,
     /// Bytes from `offset` on that the job uses.
@@ -35,7 +35,7 @@ pub struct Extent {
 }
 
 /// The bytes of all its files that a job uses.
-pub struct Sizes {
+pub(super) struct Sizes {
     /// Each file.
     pub files: Vec<Extent>,
     /// Bytes that it moves.
@@ -101,7 +101,7 @@ pub(crate) fn of_files(
 }
 
 /// The bytes that a job with `options` uses of a device of `bytes` bytes; there may be none.
-pub fn of_device(options: &Options, clone: u32, bytes: u64) -> Sizes {
+pub(super) fn of_device(options: &Options, clone: u32, bytes: u64) -> Sizes {
     let offset = offset(options, clone, bytes).min(bytes);
     let room = bytes - offset;
     let size = match options.size {

@@ -54,7 +54,7 @@ struct Look {
 
 impl Detector {
     /// A detector of `wanted`; `None` if that asks for none. The time `ramp_time` does not count either.
-    pub fn new(wanted: &Steadiness, ramp_time: Nanos) -> Option<Detector> {
+    pub(super) fn new(wanted: &Steadiness, ramp_time: Nanos) -> Option<Detector> {
         let criterion = wanted.criterion.filter(|_| wanted.seconds > 0)?;
         let (length, ramp) = (wanted.seconds as usize, wanted.ramp.max(ramp_time));
         let (count, window, look) = (Second::default(), VecDeque::new(), Look::default());
@@ -62,12 +62,12 @@ impl Detector {
     }
 
     /// Notes that a job begins at `now`; the first one counts.
-    pub fn begin(&mut self, now: Nanos) {
+    pub(super) fn begin(&mut self, now: Nanos) {
         self.begin.get_or_insert(now);
     }
 
     /// Counts an access of `bytes` that ended at `now`.
-    pub fn count(&mut self, now: Nanos, bytes: u64) {
+    pub(super) fn count(&mut self, now: Nanos, bytes: u64) {
         self.advance(now);
         if now >= self.start() {
             self.count.accesses += 1;
@@ -122,7 +122,7 @@ impl Detector {
     }
 
     /// The results so far.
-    pub fn found(&self) -> SteadyFound {
+    pub(super) fn found(&self) -> SteadyFound {
         let Look { deviation, slope, criterion } = self.look;
         SteadyFound {
             asked: self.criterion.words(),

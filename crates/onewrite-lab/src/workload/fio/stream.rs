@@ -106,7 +106,7 @@ struct Thinking {
 
 impl FioStream {
     /// The stream of a job with `options` on `spans`.
-    pub fn new(
+    pub(super) fn new(
         options: &Options,
         spans: Vec<FileSpan>,
         amounts: Amounts,

@@ -7,7 +7,7 @@ use super::shared::{Membership, Shared};
 use crate::job::{Engine, Options};
 
 /// Everything about a task besides its options.
-pub struct Task {
+pub(super) struct Task {
     /// State that all tasks share.
     pub(super) shared: Rc<Shared>,
     /// Its groups.

@@ -5,7 +5,7 @@ use onewrite_block::Choices;
 use crate::job::{Access, Direction, FileService, Options};
 
 /// Chooses the next file (`file_service_type`).
-pub struct Turns {
+pub(super) struct Turns {
     /// The current file, and the accesses that it has left.
     file: usize,
     accesses: u64,
@@ -15,12 +15,12 @@ pub struct Turns {
 
 impl Turns {
     /// The turns of `count` files.
-    pub fn new(count: usize) -> Turns {
+    pub(super) fn new(count: usize) -> Turns {
         Turns { file: 0, accesses: 0, exhausted: vec![false; count] }
     }
 
     /// The next file; `None` if none has anything left. `has_begun` says that the job has had an access.
-    pub fn next(&mut self, options: &Options, has_begun: bool, choices: &mut Choices) -> Option<usize> {
+    pub(super) fn next(&mut self, options: &Options, has_begun: bool, choices: &mut Choices) -> Option<usize> {
         let count = self.exhausted.len();
         if self.accesses > 0 && !self.exhausted[self.file] {
             self.accesses -= 1;
@@ -52,19 +52,19 @@ impl Turns {
 }
 
 /// Chooses between reads and writes (`get_rw_ddir`): one direction goes on until its share is reached.
-pub struct Mix {
+pub(super) struct Mix {
     direction: Direction,
     until: u64,
 }
 
 impl Mix {
     /// A mix that has not begun.
-    pub const fn new() -> Mix {
+    pub(super) const fn new() -> Mix {
         Mix { direction: Direction::Read, until: 0 }
     }
 
     /// The next direction, after `counts` accesses of each.
-    pub fn next(&mut self, options: &Options, counts: &[u64; 3], choices: &mut Choices) -> Direction {
+    pub(super) fn next(&mut self, options: &Options, counts: &[u64; 3], choices: &mut Choices) -> Direction {
         match options.direction {
             Access::Only(direction) => direction,
             Access::TrimWrite => Direction::Trim,
