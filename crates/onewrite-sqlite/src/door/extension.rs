@@ -5,7 +5,8 @@ use std::mem::transmute;
 
 use libsqlite3_sys::{self as ffi, sqlite3};
 
-use super::{Api, DatabaseFile, FindVfs, Log, Print, RegisterVfs, UriParameter, enter};
+use super::application::{Api, DatabaseFile, FindVfs, Log, Print, RegisterVfs, UriParameter};
+use super::enter;
 use crate::failure::guarded;
 use crate::images::Images;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use libsqlite3_sys::{self as ffi, sqlite3_vfs};
 
-use super::application;
+use super::application::application;
 use crate::storage::{Machine, Storage};
 
 /// What `work` does with the storage's machine; `None` if it has none.

@@ -8,6 +8,7 @@
 //! - Buffers have the length that stands beside them, names end with a zero byte, results may be written.
 #![expect(unsafe_code, reason = "SQLite gives pointers")]
 
+mod application;
 pub mod chance;
 mod extension;
 mod file;
@@ -17,35 +18,19 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
 use std::slice::from_raw_parts_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::AtomicPtr;
 use std::sync::{Arc, Mutex};
 
-use libsqlite3_sys::{self as ffi, sqlite3, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
+use libsqlite3_sys::{self as ffi, sqlite3, sqlite3_file, sqlite3_vfs};
 
-use crate::failure::{guarded, last, log_lines};
+use application::{Api, Application, application};
+
+use crate::failure::{guarded, last};
 use crate::file::{Kind, OpenFile};
 use crate::images::Images;
 use crate::storage::{Failure, Opening, Result, Storage};
 use crate::vfs::{Connection, Vfs, locked};
 use crate::volume::VolumeStorage;
-
-type FindVfs = unsafe extern "C" fn(*const c_char) -> *mut sqlite3_vfs;
-type RegisterVfs = unsafe extern "C" fn(*mut sqlite3_vfs, c_int) -> c_int;
-type UriParameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
-type DatabaseFile = unsafe extern "C" fn(*const c_char) -> *mut sqlite3_file;
-type Print = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
-type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
-
-/// What is called in SQLite: that which the program is linked with, or that which loads the extension.
-#[derive(Clone, Copy)]
-struct Api {
-    find_vfs: FindVfs,
-    register_vfs: RegisterVfs,
-    uri_parameter: UriParameter,
-    database_file: DatabaseFile,
-    print: Print,
-    log: Log,
-}
 
 /// The SQLite that the program is linked with.
 const LINKED: Api = Api {
@@ -56,17 +41,6 @@ const LINKED: Api = Api {
     print: ffi::sqlite3_mprintf,
     log: ffi::sqlite3_log,
 };
-
-/// What `pAppData` of a VFS points to. Never freed: SQLite may keep a pointer to the VFS.
-struct Application<S: Storage> {
-    /// `None` when the registration was dropped.
-    vfs: Mutex<Option<Arc<Vfs<S>>>>,
-    api: Api,
-    /// The host's VFS, for temporary files, chance, time and sleep.
-    host: AtomicPtr<sqlite3_vfs>,
-    name: CString,
-    methods: sqlite3_io_methods,
-}
 
 /// A file, as SQLite has it.
 #[repr(C)]
@@ -175,45 +149,6 @@ impl<S: Storage> Handle<S> {
         let (file, application) = unsafe { (&*self.file, &*self.application) };
         application.answer(failed, || work(file))
     }
-}
-
-impl<S: Storage> Application<S> {
-    fn answer(&self, failed: c_int, work: impl FnOnce() -> Result<c_int>) -> c_int {
-        let mut has_failed = true;
-        let code = guarded(failed, || {
-            let done = work();
-            has_failed = done.is_err();
-            done
-        });
-        if has_failed {
-            self.log(code);
-        }
-        code
-    }
-
-    fn log(&self, code: c_int) {
-        for part in log_lines(&last().map(|failure| failure.text).unwrap_or_default()) {
-            let text = CString::new(part).unwrap_or_default();
-            // SAFETY: the format asks for one string.
-            unsafe { (self.api.log)(code, c"onewrite: %s".as_ptr(), text.as_ptr()) };
-        }
-    }
-
-    fn host(&self) -> *mut sqlite3_vfs {
-        self.host.load(Ordering::Relaxed)
-    }
-
-    fn vfs(&self) -> Result<Arc<Vfs<S>>> {
-        let ended = || Failure::new(Failure::INVALID, "the VFS was unregistered");
-        locked(&self.vfs).clone().ok_or_else(ended)
-    }
-}
-
-/// # Safety
-/// See the head.
-unsafe fn application<'a, S: Storage>(vfs: *mut sqlite3_vfs) -> &'a Application<S> {
-    // SAFETY: see the head.
-    unsafe { &*(*vfs).pAppData.cast() }
 }
 
 /// # Safety

@@ -1,4 +1,5 @@
-//! The drafts of a volume: what each changed, and what its commit needs.
+//! The drafts of a volume: what each changed, and the blocks that its commit takes. `credits` says what room that
+//! commit needs in the log.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,21 +8,14 @@ use std::rc::Rc;
 use super::change::NameChange;
 use crate::api::{FsError, FsResult};
 use crate::atomic::DraftId;
-use crate::ext4::balloc::ALLOCATION_CREDITS;
-use crate::ext4::dir::{ENTRY_CREDITS, REMOVE_CREDITS};
 use crate::ext4::format::InodeNo;
 use crate::ext4::inodes::Node;
-use crate::ext4::map::MAP_CREDITS;
-use crate::ext4::orphans::ORPHAN_CREDITS;
 use crate::ext4::runs::Runs;
-use crate::ext4::truncate::FREE_CREDITS;
 
 /// Blocks that a directory may need for one more entry.
 pub(super) const NAME_BLOCKS: u64 = 3;
 /// Nodes of a map that a split of an extent may add: a leaf and its parent.
 const SPLIT_BLOCKS: u64 = 2;
-/// Credits of one change of a name: an entry added, another removed, two inodes and two directories, an orphan.
-pub(super) const NAME_CREDITS: usize = ENTRY_CREDITS + REMOVE_CREDITS + 4 + 2 * ORPHAN_CREDITS;
 
 /// How a file came to a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +62,6 @@ impl DraftFile {
     pub(super) fn is_changed(&self) -> bool {
         self.size != self.node.size() || !self.dropped.is_empty() || !self.private.is_empty()
     }
-
-    /// Blocks that its commit may change in `group_count` groups.
-    pub(super) fn credits(&self, group_count: usize) -> usize {
-        if !self.is_changed() {
-            return 0;
-        }
-        let (private, new) = (self.private.count() as usize, self.new.count() as usize);
-        let mapped_anew = new + self.unwritten.count() as usize;
-        let runs = self.new.run_count() + self.unwritten.run_count();
-        let map = runs * MAP_CREDITS + mapped_anew.div_ceil(64);
-        1 + private
-            + self.dropped.run_count()
-            + map
-            + ALLOCATION_CREDITS * new.min(group_count)
-            + self.dropped_extents * FREE_CREDITS
-    }
 }
 
 /// The changes of one owner.
@@ -101,11 +79,6 @@ pub(super) struct Draft {
 impl Draft {
     pub(super) fn is_changed(&self) -> bool {
         !self.names.is_empty() || self.files.values().any(DraftFile::is_changed)
-    }
-
-    pub(super) fn credits(&self, group_count: usize) -> usize {
-        let files: usize = self.files.values().map(|file| file.credits(group_count)).sum();
-        files + self.names.len() * NAME_CREDITS
     }
 
     pub(super) fn reserved_blocks(&self) -> u64 {
@@ -127,9 +100,9 @@ impl Drafts {
         self.all.borrow().values().map(Draft::reserved_blocks).sum()
     }
 
-    /// Blocks that the commit of all drafts together may change.
-    pub(super) fn credits(&self, group_count: usize) -> usize {
-        self.all.borrow().values().map(|draft| draft.credits(group_count)).sum()
+    /// The sum of a number of each draft.
+    pub(super) fn sum(&self, of: impl Fn(&Draft) -> usize) -> usize {
+        self.all.borrow().values().map(of).sum()
     }
 
     pub(super) fn begin(&self) -> DraftId {

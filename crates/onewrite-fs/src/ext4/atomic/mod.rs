@@ -17,6 +17,7 @@ mod change;
 mod claims;
 mod commit;
 mod content;
+mod credits;
 mod drafts;
 mod names;
 mod operations;

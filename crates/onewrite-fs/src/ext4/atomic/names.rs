@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::change::{Name, NameChange};
-use super::drafts::{NAME_BLOCKS, NAME_CREDITS, Origin};
+use super::credits::NAME_CREDITS;
+use super::drafts::{NAME_BLOCKS, Origin};
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
 use crate::ext4::inodes::Node;

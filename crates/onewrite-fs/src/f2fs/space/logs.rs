@@ -5,7 +5,7 @@
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::{Prepared, RESERVE, Space, THREADED_FROM};
+use super::{RESERVE, Space, THREADED_FROM};
 use crate::block::BlockNo;
 use crate::f2fs::format::SegmentNo;
 use crate::f2fs::format::checkpoint::LogPosition;
@@ -29,6 +29,13 @@ pub(in crate::f2fs) struct Log {
     position: LogPosition,
     /// The summary of its segment, as a block.
     owners: Box<[u8; PAGE_SIZE]>,
+}
+
+/// A used segment that a log may enter.
+pub(in crate::f2fs) struct Prepared {
+    pub(in crate::f2fs) segment: SegmentNo,
+    /// The summary of the segment, as a block.
+    pub(in crate::f2fs) owners: Box<[u8; PAGE_SIZE]>,
 }
 
 impl Log {

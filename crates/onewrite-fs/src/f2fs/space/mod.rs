@@ -34,9 +34,8 @@ use super::format::{Checkpoint, Layout, SegmentNo};
 use crate::api::{FsError, FsResult};
 use crate::block::{BlockNo, BlockRange};
 use free::FreeSegments;
-pub(super) use logs::{Log, Owner};
+pub(super) use logs::{Log, Owner, Prepared};
 use segment::{Map, Segment};
-pub(super) use threads::Prepared;
 pub(super) use victims::{Victim, VictimBy};
 
 /// Free segments that only a checkpoint takes, for its nodes, and recovery, for what it makes anew.

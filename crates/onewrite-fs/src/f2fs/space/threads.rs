@@ -3,10 +3,8 @@
 //! A log enters a segment without waiting, but needs its summary then. So segments are prepared ahead: chosen, and
 //! their summaries read.
 
-use onewrite_block::PAGE_SIZE;
-
-use super::logs::BLOCKS;
-use super::{Log, Space, THREADED_FROM};
+use super::logs::{BLOCKS, Log, Prepared};
+use super::{Space, THREADED_FROM};
 use crate::block::BlockNo;
 use crate::f2fs::format::SegmentNo;
 use crate::f2fs::format::sit::LogKind;
@@ -15,13 +13,6 @@ use crate::f2fs::format::sit::LogKind;
 const PREPARED: usize = 4;
 /// Fewest free blocks of a segment that is worth a log's visit.
 const OPEN_MIN: usize = 16;
-
-/// A used segment that a log may enter.
-pub(in crate::f2fs) struct Prepared {
-    pub(in crate::f2fs) segment: SegmentNo,
-    /// The summary of the segment, as a block.
-    pub(in crate::f2fs) owners: Box<[u8; PAGE_SIZE]>,
-}
 
 impl Space {
     /// A segment that should be prepared, with the block of its summary; `None` if enough are.
