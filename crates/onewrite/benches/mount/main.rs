@@ -1,11 +1,12 @@
 //! The mount beside its rivals, in one run: fuse2fs, the kernel's ext4, the host's own file system, and a FUSE file
 //! system that keeps nothing, which shows the limit of FUSE itself.
 //!
-//! `cargo bench --package onewrite --bench mount` as root; `-- files` or `-- transactions` is one half. Every system
-//! runs every workload in turn, ROUNDS times; the best of the rounds counts, because others on the machine only make it
-//! slower.
+//! `cargo bench --package onewrite --bench mount` as root; `-- files`, `-- transactions` or `-- programs` is one part.
+//! Every system runs every workload in turn, ROUNDS times; the best of the rounds counts, because others on the machine
+//! only make it slower.
 
 mod null;
+mod programs;
 mod systems;
 mod transactions;
 mod workloads;
@@ -14,18 +15,23 @@ use systems::System;
 use workloads::Workload;
 
 const ROUNDS: usize = 3;
+const PARTS: [&str; 3] = ["files", "transactions", "programs"];
 
 fn main() {
     if !rustix::process::geteuid().is_root() || !std::path::Path::new("/dev/fuse").exists() {
         println!("SKIPPED: mounts need root and /dev/fuse");
         return;
     }
-    let half = std::env::args().find(|argument| ["files", "transactions"].contains(&argument.as_str()));
-    if half.as_deref() != Some("transactions") {
+    let part = std::env::args().find(|argument| PARTS.contains(&argument.as_str()));
+    let is_asked = |name: &str| part.as_deref().is_none_or(|part| part == name);
+    if is_asked("files") {
         compare_files();
     }
-    if half.as_deref() != Some("files") {
+    if is_asked("transactions") {
         transactions::compare(ROUNDS);
+    }
+    if is_asked("programs") {
+        programs::compare(ROUNDS);
     }
 }
 

@@ -69,7 +69,7 @@ impl Workload {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark")]
-fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 

@@ -47,6 +47,30 @@ git gc -q --aggressive; git fsck --strict; git status --porcelain; git log --one
 }
 
 #[test]
+fn cargo_builds_runs_and_finds_fresh_what_it_built() {
+    let Some(mut place) = Mounted::new(256, "") else { return };
+    if place.run("cargo", &["--version"]).is_none() {
+        return;
+    }
+    let script = "export CARGO_TARGET_DIR=$PWD/target
+mkdir -p app/src part/src
+printf '[workspace]\nmembers = [\"app\", \"part\"]\nresolver = \"2\"\n' > Cargo.toml
+printf '[package]\nname = \"part\"\nversion = \"0.1.0\"\n' > part/Cargo.toml
+printf '[package]\nname = \"app\"\nversion = \"0.1.0\"\n[dependencies]\npart = { path = \"../part\" }\n' > app/Cargo.toml
+echo 'pub fn seven() -> u32 { 7 } #[test] fn it_is() { assert_eq!(seven(), 7) }' > part/src/lib.rs
+echo 'fn main() { println!(\"{}\", part::seven() * 6) }' > app/src/main.rs
+cargo test --quiet --offline > tests.txt 2>&1 || { cat tests.txt; exit 1; }
+cargo build --quiet --offline; target/debug/app; cargo build --offline -v 2>&1 | grep -c Fresh
+sleep 1; echo 'pub fn seven() -> u32 { 8 }' > part/src/lib.rs; cargo run --quiet --offline";
+    assert_eq!(place.shell(script).split_whitespace().collect::<Vec<_>>(), ["42", "2", "48"]);
+    place.unmount();
+    place = place.mounted("data=data+async").unwrap();
+    let again = "export CARGO_TARGET_DIR=$PWD/target; cargo build --offline -v 2>&1 | grep -c Fresh; target/debug/app";
+    assert_eq!(place.shell(again).split_whitespace().collect::<Vec<_>>(), ["2", "48"]);
+    place.unmount();
+}
+
+#[test]
 fn sqlite_keeps_its_database_whole_in_every_journal_mode() {
     let Some(mut place) = Mounted::new(128, "data=data+async") else { return };
     for journal in ["delete", "truncate", "persist", "wal", "memory"] {
