@@ -22,6 +22,31 @@ fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
     }
 }
 
+/// Names that go in the first transaction after a mount, so that nothing they need is in memory.
+const COLD: [&str; 6] = [
+    "create /foo >> unlink /foo",
+    "create /foo; write /foo 0 12288 1 >> unlink /foo",
+    "create /foo; write /foo 0 40000 1 >> truncate /foo 5000",
+    "mkdir /d >> rmdir /d",
+    "create /a; write /a 0 9000 1; create /b; write /b 0 12288 2 >> rename /a /b",
+    "mkdir /d; mkdir /e; mkdir /d/f >> rename /d/f /e/f",
+];
+
+#[test]
+fn a_name_that_goes_while_the_device_fails_goes_whole_or_stays() {
+    for mode in Mode::ALL {
+        for text in COLD {
+            let workload: Workload = text.parse().expect("workload");
+            let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
+            let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
+            explorer.explore_faults(&workload, 1).expect("the run");
+            let report = explorer.into_report();
+            assert!(report.is_sound(), "{mode}: {text}: {:#?}", report.violations);
+            assert!(report.judged >= 20, "{mode}: {text}: {report:?}");
+        }
+    }
+}
+
 /// Two tasks with drafts. Each commits again what an earlier commit may have left, so a commit that failed is judged.
 const DRAFTS: &str = "create /a; append /a 20000 1; create /b; append /b 9000 2 >> \
     draft 0 write /a 4096 9000 3; draft 0 create /n; draft 0 append /n 5000 4; commit 0; commit 0; \

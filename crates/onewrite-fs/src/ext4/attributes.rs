@@ -195,11 +195,15 @@ impl ExtendedAttributes<'_> {
 
     /// Detaches the attribute block from the inode: decrements its reference count and frees it at the last reference.
     pub(super) async fn release_attribute_block(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
-        let home = std::mem::take(&mut node.inode_mut().file_acl);
+        let home = node.inode().file_acl;
         if home.is_none() {
             return Ok(());
         }
         let count = references(&self.attribute_block(home).await?.bytes());
+        if count <= 1 {
+            self.allocator().load_to_free(home.alone()).await?;
+        }
+        node.inode_mut().file_acl = BlockNo::default();
         node.drop_blocks(1);
         if count <= 1 {
             return self.allocator().free_blocks(handle, home.alone()).await;

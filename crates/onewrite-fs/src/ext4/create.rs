@@ -59,6 +59,7 @@ impl Directories<'_> {
         if is_full && !self.layout().features.ro_compat.contains(RoCompat::DIR_NLINK) {
             return Err(FsError::TooManyLinks(directory.ino()));
         }
+        self.load_inode_block(directory.number()).await?;
         let mut handle = self.journal().start(CREATE_CREDITS).await?;
         let inode = self.new_inode(node);
         let child = self.allocator().allocate_inode(&mut handle, directory.number(), inode).await?;

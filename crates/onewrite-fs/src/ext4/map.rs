@@ -385,6 +385,11 @@ impl Extents<'_> {
             range.start.max(u64::from(found.logical)).max(end.saturating_sub(self.layout().blocks_per_group.into()));
         let taken = part_of(found, start, end);
         let (head, mut tail) = (start > u64::from(found.logical), end < found.logical_end());
+        let path = self.path(node, found.logical).await?;
+        let tree = path.iter().filter_map(|on_path| on_path.block).map(BlockNo::alone);
+        for blocks in tree.chain([taken.blocks()]) {
+            self.allocator().load_to_free(blocks).await?;
+        }
         if head && tail {
             self.split_extent(handle, node, end as u32).await?;
             (found, tail) = (part_of(found, u64::from(found.logical), end), false);

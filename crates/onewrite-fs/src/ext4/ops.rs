@@ -86,6 +86,18 @@ impl Directories<'_> {
         Ok(())
     }
 
+    /// Brings into memory what [`Directories::drop_link`] and changes of these directories' inodes need, so that a
+    /// device that cannot read it refuses before anything has changed.
+    pub(super) async fn load_to_drop(&self, node: &Node, directories: &[&Rc<Node>]) -> FsResult<()> {
+        self.load_superblock().await?;
+        for directory in directories {
+            self.load_inode_block(directory.number()).await?;
+        }
+        self.load_inode_block(node.number()).await?;
+        self.allocator().load_inode_bitmap(self.layout().group_of_inode(node.number())).await?;
+        Ok(())
+    }
+
     /// Decrements the link count of `node` (a directory's drops to zero); its name is already removed. Deletes the
     /// inode if it has no name left and nobody has it open.
     pub(super) async fn drop_link(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
@@ -224,6 +236,8 @@ impl FileSystem for Ext4 {
             return Err(FsError::TooManyLinks(ino));
         }
         let add = async || {
+            volume.directories().load_inode_block(directory.number()).await?;
+            volume.directories().load_inode_block(node.number()).await?;
             let mut handle = volume.journal().start(ENTRY_CREDITS + 2).await?;
             volume.directories().add_entry(&mut handle, &directory, name, (ino, node.kind())).await?;
             volume.directories().touch(&mut handle, &node, 1).await?;
@@ -244,6 +258,7 @@ impl FileSystem for Ext4 {
             return Err(FsError::IsDirectory(display(name)));
         }
         let _node_held = node.lock().write().await;
+        volume.directories().load_to_drop(&node, &[&directory]).await?;
         let mut handle = volume.journal().start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.directories().touch_directory(&mut handle, &directory, 0).await?;
@@ -266,6 +281,7 @@ impl FileSystem for Ext4 {
         if !volume.directories().is_empty_directory(&node).await? {
             return Err(FsError::NotEmpty(display(name)));
         }
+        volume.directories().load_to_drop(&node, &[&directory]).await?;
         let mut handle = volume.journal().start(REMOVE_CREDITS + 2 + DELETE_CREDITS).await?;
         volume.directories().remove_entry_of(&mut handle, &directory, found).await?;
         volume.directories().touch_directory(&mut handle, &directory, -1).await?;

@@ -75,6 +75,7 @@ impl Directories<'_> {
 
     async fn move_name(&self, from: Name<'_>, to: Name<'_>, (node, found): (&Rc<Node>, Found)) -> FsResult<()> {
         let _held = node.lock().write().await;
+        self.load_to_move(node, &[from.0, to.0]).await?;
         let mut handle = self.journal().start(RENAME_CREDITS).await?;
         self.add_entry(&mut handle, to.0, to.1, (node.ino(), node.kind())).await?;
         // Adding may have split the block that held the old name.
@@ -112,6 +113,8 @@ impl Directories<'_> {
         }
         let (first, second) = if node.number() < victim.number() { (node, &victim) } else { (&victim, node) };
         let _held = (first.lock().write().await, second.lock().write().await);
+        self.load_to_move(node, &[]).await?;
+        self.load_to_drop(&victim, &[from.0, to.0]).await?;
         let mut handle = self.journal().start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, replaced, (node.ino(), node.kind())).await?;
         self.remove_entry_of(&mut handle, from.0, found).await?;
@@ -139,6 +142,8 @@ impl Directories<'_> {
         }
         let (first, second) = if node.number() < other.number() { (node, &other) } else { (&other, node) };
         let _held = (first.lock().write().await, second.lock().write().await);
+        self.load_to_move(node, &[]).await?;
+        self.load_to_move(&other, &[from.0, to.0]).await?;
         let mut handle = self.journal().start(RENAME_CREDITS).await?;
         self.replace_entry(&mut handle, to.0, other_found, (node.ino(), node.kind())).await?;
         self.replace_entry(&mut handle, from.0, found, (other.ino(), other.kind())).await?;
@@ -149,6 +154,18 @@ impl Directories<'_> {
             self.set_parent(&mut handle, &other, from.0.ino()).await?;
         }
         self.touch(&mut handle, &other, 0).await
+    }
+
+    /// Brings into memory what stamping these inodes and giving a moved directory its new `..` need, so that a device
+    /// that cannot read it refuses before anything has changed.
+    async fn load_to_move(&self, node: &Node, directories: &[&Rc<Node>]) -> FsResult<()> {
+        for directory in directories {
+            self.load_inode_block(directory.number()).await?;
+        }
+        if node.is_directory() {
+            self.find_entry(node, b"..").await?;
+        }
+        self.load_inode_block(node.number()).await
     }
 
     /// Stamps the inodes that a rename changed; gives a moved directory its new `..`.

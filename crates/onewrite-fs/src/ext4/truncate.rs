@@ -15,7 +15,7 @@ use super::mode::Scope;
 use super::orphans::ORPHAN_CREDITS;
 use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks};
-use crate::api::{Allocation, FsResult};
+use crate::api::{Allocation, FsError, FsResult};
 use crate::block::BlockRange;
 use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, page_key};
@@ -92,13 +92,30 @@ impl Contents<'_> {
                 handle = self.journal().start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
                 steps = 1;
             }
-            let _map = node.map_lock().write().await;
-            let Some(taken) = self.extents().take_extent(&mut handle, node, first..1 << 32).await? else {
-                return Ok(handle);
-            };
-            self.free_taken(&mut handle, node, taken.blocks()).await?;
-            steps -= 1;
+            match self.free_last(&mut handle, node, first).await {
+                Ok(true) => steps -= 1,
+                Ok(false) => return Ok(handle),
+                Err(error) => return Err(self.leave_to_mount(&mut handle, node, error).await),
+            }
         }
+    }
+
+    /// Frees the file's last extent, as far as it lies behind block `first`. Returns whether there was one.
+    async fn free_last(&self, handle: &mut Handle, node: &Rc<Node>, first: u64) -> FsResult<bool> {
+        let _map = node.map_lock().write().await;
+        let Some(taken) = self.extents().take_extent(handle, node, first..1 << 32).await? else { return Ok(false) };
+        self.free_taken(handle, node, taken.blocks()).await?;
+        Ok(true)
+    }
+
+    /// Puts a node whose deletion or truncation the device stopped on the orphan list, so that the next mount goes on
+    /// with it; returns the error.
+    async fn leave_to_mount(&self, handle: &mut Handle, node: &Node, error: FsError) -> FsError {
+        if matches!(error, FsError::Device(_)) {
+            // If this fails, too, the first error says more.
+            let _ = self.allocator().add_orphan(handle, node).await;
+        }
+        error
     }
 
     async fn free_taken(&self, handle: &mut Handle, node: &Node, range: BlockRange) -> FsResult<()> {
@@ -130,9 +147,17 @@ impl Contents<'_> {
         self.give_up(node, 0, u64::MAX);
         self.pages().dirty_files().forget(&**node);
         handle = self.free_from(handle, node, 0, STEPS_AT_ONCE).await?;
-        self.extended_attributes().release_attribute_block(&mut handle, node).await?;
-        self.allocator().remove_orphan(&mut handle, node).await?;
-        self.allocator().free_inode(&mut handle, node).await
+        let freed = self.free_without_content(&mut handle, node).await;
+        match freed {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.leave_to_mount(&mut handle, node, error).await),
+        }
+    }
+
+    async fn free_without_content(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
+        self.extended_attributes().release_attribute_block(handle, node).await?;
+        self.allocator().remove_orphan(handle, node).await?;
+        self.allocator().free_inode(handle, node).await
     }
 
     /// Ends one open of the node. Deletes the inode if it has no other opener and no name.

@@ -10,8 +10,8 @@ use crate::api::FsError;
 /// See the module's head. Each file of a file system contains one.
 #[derive(Debug, Default)]
 pub struct FilePages {
-    /// When its first dirty page became dirty; set while the file is in the line of dirty files.
-    dirty_since: Cell<Option<Nanos>>,
+    /// Its place in the line of dirty files, while it is there.
+    in_line: Cell<Option<InLine>>,
     /// Number of pages under way to the device.
     writing: Cell<usize>,
     /// The first write error that no `sync` has reported yet.
@@ -22,25 +22,29 @@ pub struct FilePages {
     read_end: Cell<u64>,
 }
 
+/// A place in the line of dirty files.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InLine {
+    /// When the file's first dirty page became dirty.
+    pub(super) since: Nanos,
+    /// Number of the place; files that entered later have higher ones.
+    pub(super) place: u64,
+}
+
 impl FilePages {
     /// Whether the file is in the line of dirty files.
     pub fn is_dirty(&self) -> bool {
-        self.dirty_since.get().is_some()
+        self.in_line.get().is_some()
     }
 
-    /// When its first dirty page became dirty; `None` if the file is not in the line of dirty files.
-    pub(super) fn dirty_since(&self) -> Option<Nanos> {
-        self.dirty_since.get()
+    /// Its place in the line of dirty files; `None` if it is not there.
+    pub(super) fn in_line(&self) -> Option<InLine> {
+        self.in_line.get()
     }
 
-    /// Notes that the file is in the line of dirty files since `now`.
-    pub(super) fn enter_line(&self, now: Nanos) {
-        self.dirty_since.set(Some(now));
-    }
-
-    /// Notes that the file has left the line of dirty files, or leaves it when a task finds it there.
-    pub(super) fn leave_line(&self) {
-        self.dirty_since.set(None);
+    /// Sets its place in the line of dirty files; returns the one that it had. The line alone calls this.
+    pub(super) fn set_in_line(&self, in_line: Option<InLine>) -> Option<InLine> {
+        self.in_line.replace(in_line)
     }
 
     /// Whether pages are under way to the device.

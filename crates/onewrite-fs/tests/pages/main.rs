@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
 use onewrite_block::{Choices, Device, Executor, Lpn, Nanos, PAGE_SIZE, Page, RamDisk};
-use onewrite_fs::pages::{DirtyBytes, OwnerId, PAGE_BYTES, PagesOptions, Tracking, page_key};
+use onewrite_fs::pages::{DirtyBytes, OwnerId, PAGE_BYTES, PagedFile, PagesOptions, Tracking, page_key};
 use onewrite_fs::{BlockNo, FsError, FsResult, Manner};
 use tiny_log::TinyLog;
 
@@ -300,4 +300,27 @@ fn the_flusher_writes_old_files_and_a_throttled_writer_helps() {
         .expect("no halt")
         .expect("no error");
     assert_eq!(tiny.device_bytes(), (1 + CACHE_PAGES / 5 + 1) * PAGE_BYTES, "the last writer found a fifth dirty");
+}
+
+#[test]
+fn a_file_that_is_synced_again_and_again_does_not_hold_up_older_ones() {
+    let executor = Executor::ideal();
+    let tiny = TinyLog::new(&executor, disk(), CACHE_PAGES, PagesOptions::default());
+    let flusher = Rc::clone(&tiny);
+    executor.runtime().spawn(async move { flusher.pages.dirty_files().flusher(&*flusher).await });
+    let (busy, quiet) = (tiny.make(1), tiny.make(2));
+    let (writer, old) = (Rc::clone(&tiny), Rc::clone(&quiet));
+    let work = async move {
+        writer.write(&busy, 0, &[1]).await?;
+        writer.write(&old, 0, &[1]).await?;
+        for _ in 0..41 {
+            writer.pages.sync(&*writer, &busy).await?;
+            writer.write(&busy, 0, &[1]).await?;
+            writer.runtime().sleep(Nanos::from_secs(1)).await;
+            writer.pages.check(&*writer).expect("the line is in order");
+        }
+        FsResult::Ok(())
+    };
+    executor.block_on(work).expect("no halt").expect("no error");
+    assert!(!quiet.pages().is_dirty(), "dirty for 41 s");
 }

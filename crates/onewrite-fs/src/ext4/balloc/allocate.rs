@@ -273,6 +273,21 @@ impl Allocator<'_> {
         Ok(())
     }
 
+    /// Brings into memory what [`Allocator::free_blocks`] changes, so that a device that cannot read it refuses before
+    /// anything has changed.
+    ///
+    /// # Errors
+    /// Device errors; [`FsError::Damaged`] if a block cannot belong to a file.
+    pub(in crate::ext4) async fn load_to_free(&self, range: BlockRange) -> FsResult<()> {
+        self.check_content("reference", range)?;
+        let last = range.start + (range.count - 1);
+        for group in self.layout().group_of_block(range.start)..=self.layout().group_of_block(last) {
+            self.load_descriptor(group).await?;
+            self.load_block_bitmap(group).await?;
+        }
+        Ok(())
+    }
+
     async fn free_in_group(&self, handle: &mut Handle, group: u32, bits: Range<u32>) -> FsResult<()> {
         let count = bits.end - bits.start;
         let bitmap_block = loop {

@@ -17,8 +17,7 @@ impl DirtyFiles<'_> {
     /// Puts a file with dirty pages into the line, unless it is there.
     pub(in crate::pages) fn note_dirty(&self, file: &impl PagedFile) {
         if !file.pages().is_dirty() {
-            file.pages().enter_line(self.runtime.now());
-            self.line.files.borrow_mut().push_back(file.number());
+            self.line.enter(file, self.runtime.now());
         }
     }
 
@@ -27,22 +26,22 @@ impl DirtyFiles<'_> {
     pub(in crate::pages) fn note_clean(&self, file: &impl PagedFile) {
         let is_dirty = self.cache.borrow().dirty_pages(file.number(), 0).next().is_some();
         if !is_dirty && !file.pages().is_writing() {
-            file.pages().leave_line();
+            self.line.leave(file);
         }
     }
 
     /// Takes a file that is being deleted out of the line; its pages were all discarded.
     pub fn forget(&self, file: &impl PagedFile) {
-        file.pages().leave_line();
+        self.line.leave(file);
     }
 
     /// The file that became dirty first.
     fn oldest_dirty<B: Backing>(&self, backing: &B) -> Option<Rc<B::File>> {
         loop {
-            let number = *self.line.files.borrow().front()?;
-            match backing.file(number).filter(|file| file.pages().is_dirty()) {
+            let number = *self.line.files.borrow().first_key_value()?.1;
+            match backing.file(number) {
                 Some(file) => return Some(file),
-                None => drop(self.line.files.borrow_mut().pop_front()),
+                None => _ = self.line.files.borrow_mut().pop_first(),
             }
         }
     }
@@ -77,23 +76,16 @@ impl DirtyFiles<'_> {
         loop {
             self.runtime.sleep(FLUSH_INTERVAL).await;
             while let Some(file) = self.oldest_dirty(backing) {
-                let is_old = file.pages().dirty_since().is_some_and(|since| since + DIRTY_AGE <= self.runtime.now());
+                let is_old = file.pages().in_line().is_some_and(|at| at.since + DIRTY_AGE <= self.runtime.now());
                 if !is_old && !self.is_dirty_beyond(10) || self.write_out(backing, &file).await.is_err() {
                     break;
                 }
                 if file.pages().is_dirty() {
-                    self.move_to_end(&*file);
+                    // It changed during its write.
+                    self.line.enter(&*file, self.runtime.now());
                 }
             }
         }
-    }
-
-    /// Moves a file to the end of the line, because it changed during its write.
-    fn move_to_end(&self, file: &impl PagedFile) {
-        let mut files = self.line.files.borrow_mut();
-        files.retain(|number| *number != file.number());
-        files.push_back(file.number());
-        file.pages().enter_line(self.runtime.now());
     }
 
     /// Writes the dirty pages of a file and waits until none of its pages is under way, including those of other tasks.
@@ -109,15 +101,13 @@ impl DirtyFiles<'_> {
     /// # Errors
     /// The first error; all files are tried.
     pub async fn sync_all<B: Backing>(&self, backing: &B) -> FsResult<()> {
-        let numbers: Vec<u64> = self.line.files.borrow().iter().copied().collect();
+        let numbers: Vec<u64> = self.line.files.borrow().values().copied().collect();
         let mut outcome = Ok(());
         for number in numbers {
             if let Some(file) = backing.file(number) {
                 outcome = outcome.and(self.sync(backing, &file).await);
             }
         }
-        let is_dirty = |number: &u64| backing.file(*number).is_some_and(|file| file.pages().is_dirty());
-        self.line.files.borrow_mut().retain(is_dirty);
         outcome
     }
 }
