@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-policies crash-padding crash-canaries mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
+.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -63,6 +63,12 @@ crash-deep: deps
 crash-ace: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) crash ace:2 --mode $(or $(MODE),ordered) --states 100000000
+
+## crash-faults: each of ACE's core operations while each of its requests fails, in every mode (MODES=...; minutes)
+crash-faults: deps
+	$(CARGO) build --release --package onewrite
+	@for mode in $(or $(MODES),$$($(ONEWRITE) names modes | cut -d ' ' -f 1)); do echo "== $$mode"; \
+	  $(ONEWRITE) crash ace:1 --mode $$mode --faults --states 100000 || exit 1; done
 
 ## crash-policies: 20,000 distinct crash states under each cache policy, in ordered and in data, with little memory (ten minutes)
 crash-policies: deps

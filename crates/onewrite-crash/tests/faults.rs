@@ -22,18 +22,19 @@ fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
     }
 }
 
-/// Names that go in the first transaction after a mount, so that nothing they need is in memory.
-const COLD: [&str; 6] = [
+/// Names and content that change in the first transaction after a mount, so that nothing they need is in memory.
+const COLD: [&str; 7] = [
     "create /foo >> unlink /foo",
     "create /foo; write /foo 0 12288 1 >> unlink /foo",
     "create /foo; write /foo 0 40000 1 >> truncate /foo 5000",
+    "create /foo; write /foo 0 9000 9 >> append /foo 5000 5000",
     "mkdir /d >> rmdir /d",
     "create /a; write /a 0 9000 1; create /b; write /b 0 12288 2 >> rename /a /b",
     "mkdir /d; mkdir /e; mkdir /d/f >> rename /d/f /e/f",
 ];
 
 #[test]
-fn a_name_that_goes_while_the_device_fails_goes_whole_or_stays() {
+fn the_first_change_after_a_mount_is_whole_or_absent_when_the_device_fails() {
     for mode in Mode::ALL {
         for text in COLD {
             let workload: Workload = text.parse().expect("workload");

@@ -47,6 +47,8 @@ pub(super) struct Allocated {
     survey: Survey,
     /// All pages before this one have blocks. It is the end of the range unless `outcome` is an error.
     reached: u64,
+    /// Whether the map changed: the pages before `reached` then need their content even if `outcome` is an error.
+    has_changed: bool,
     /// Success, [`FsError::NoSpace`], a device error or damage.
     pub(super) outcome: FsResult<()>,
 }
@@ -121,6 +123,9 @@ impl Contents<'_> {
                 survey = self.extents().survey(node, first..last + 1).await?;
             }
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Written).await;
+            if !allocated.has_changed && matches!(allocated.outcome, Err(FsError::Device(_))) {
+                return allocated.outcome;
+            }
             (survey, reached, outcome) = (allocated.survey, allocated.reached, allocated.outcome);
             if self.scope() == Scope::OrderedMetadata {
                 handle.order(node.file_number());
@@ -173,7 +178,7 @@ impl Contents<'_> {
         survey: Survey,
         kind: NewBlocks,
     ) -> Allocated {
-        let mut done = Allocated { survey: Survey::default(), reached: 0, outcome: Ok(()) };
+        let mut done = Allocated { survey: Survey::default(), reached: 0, has_changed: false, outcome: Ok(()) };
         for part in survey.into_parts() {
             done.outcome = match part {
                 Part::Mapped(extent) => self.take_mapped(handle, node, extent, kind, &mut done).await,
@@ -197,6 +202,7 @@ impl Contents<'_> {
     ) -> FsResult<()> {
         done.reached = extent.logical.into();
         if extent.unwritten && kind == NewBlocks::Written {
+            done.has_changed = true;
             self.extents().mark_written(handle, node, extent.logical.into()..extent.logical_end()).await?;
         }
         done.add(extent);
@@ -215,6 +221,7 @@ impl Contents<'_> {
         done.reached = index;
         while index < pages.end {
             let extent = self.allocate_extent(handle, node, index..pages.end, kind).await?;
+            done.has_changed = true;
             index = extent.logical_end();
             done.add(extent);
         }

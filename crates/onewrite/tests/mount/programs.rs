@@ -56,7 +56,8 @@ fn cargo_builds_runs_and_finds_fresh_what_it_built() {
 mkdir -p app/src part/src
 printf '[workspace]\nmembers = [\"app\", \"part\"]\nresolver = \"2\"\n' > Cargo.toml
 printf '[package]\nname = \"part\"\nversion = \"0.1.0\"\n' > part/Cargo.toml
-printf '[package]\nname = \"app\"\nversion = \"0.1.0\"\n[dependencies]\npart = { path = \"../part\" }\n' > app/Cargo.toml
+printf '[package]\nname = \"app\"\nversion = \"0.1.0\"\n[dependencies]\n' > app/Cargo.toml
+echo 'part = { path = \"../part\" }' >> app/Cargo.toml
 echo 'pub fn seven() -> u32 { 7 } #[test] fn it_is() { assert_eq!(seven(), 7) }' > part/src/lib.rs
 echo 'fn main() { println!(\"{}\", part::seven() * 6) }' > app/src/main.rs
 cargo test --quiet --offline > tests.txt 2>&1 || { cat tests.txt; exit 1; }
