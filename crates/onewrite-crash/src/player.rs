@@ -232,7 +232,13 @@ impl<S: Subject> Player<S> {
             Action::Symlink(target, path) => self.make(path, NewKind::Symlink(target.clone()), plan).await,
             Action::Write { file, offset, length, seed, direct } => {
                 let target = self.target(file, open).await?;
-                self.write(target, Some(*offset), (*length, *seed, Manner { direct: *direct }), plan).await
+                self.write(
+                    target,
+                    Some(*offset),
+                    Written { length: *length, seed: *seed, manner: Manner { direct: *direct } },
+                    plan,
+                )
+                .await
             }
             Action::Read(file) => {
                 let (ino, _) = self.target(file, open).await?;
@@ -246,7 +252,8 @@ impl<S: Subject> Player<S> {
             }
             Action::Append { file, length, seed } => {
                 let target = self.target(file, open).await?;
-                self.write(target, None, (*length, *seed, Manner::default()), plan).await
+                self.write(target, None, Written { length: *length, seed: *seed, manner: Manner::default() }, plan)
+                    .await
             }
             Action::Truncate { file, size } => {
                 let (ino, node) = self.target(file, open).await?;
@@ -347,7 +354,7 @@ impl<S: Subject> Player<S> {
         &self,
         (ino, node): (Ino, NodeId),
         offset: Option<u64>,
-        (length, seed, manner): (u64, u64, Manner),
+        Written { length, seed, manner }: Written,
         plan: &mut Plan,
     ) -> FsResult<()> {
         let expected = offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
@@ -365,6 +372,13 @@ impl<S: Subject> Player<S> {
         let (from, to) = ((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()));
         self.subject.rename(&self.fs, from, to, manner).await
     }
+}
+
+/// What a write puts into a file, and how: bytes that `seed` fixes.
+struct Written {
+    length: u64,
+    seed: u64,
+    manner: Manner,
 }
 
 /// The file system's own value for it.

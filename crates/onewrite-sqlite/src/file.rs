@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::locks::{Busy, Level, Opener};
 use crate::memory::{Absent, Memory, Share};
-use crate::storage::{Failure, Opening, Promise, Result, Storage, StoredDraft, StoredFile};
+use crate::storage::{Failure, Opening, Promise, Result, Storage, StoredDraft, StoredFile, Synced};
 use crate::vfs::{Batch, Change, Connection, Node, Vfs, locked};
 
 /// What a file is to SQLite.
@@ -105,10 +105,10 @@ impl<S: Storage> OpenFile<S> {
     }
 
     /// Makes what was written durable. What is in a draft waits for the second phase of the commit.
-    pub(crate) fn sync(&self, is_data_only: bool) -> Result<()> {
+    pub(crate) fn sync(&self, what: Synced) -> Result<()> {
         match self.own_change() {
             Some(_) => Ok(()),
-            None => self.file.sync(is_data_only),
+            None => self.file.sync(what),
         }
     }
 

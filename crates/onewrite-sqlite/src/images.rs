@@ -14,7 +14,7 @@ use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_host::Volume;
 
 use crate::names::{normal, split};
-use crate::storage::{Failure, Identity, Opening, Promise, Result, Storage, StoredDraft, StoredFile};
+use crate::storage::{Failure, Identity, Opening, Promise, Removal, Result, Storage, StoredDraft, StoredFile, Synced};
 use crate::vfs::locked;
 use crate::volume::{VolumeDraft, VolumeFile, VolumeStorage};
 
@@ -157,9 +157,9 @@ impl Storage for Images {
         Ok(ImageFile { file, lease })
     }
 
-    fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
+    fn remove(&self, path: &[u8], removal: Removal) -> Result<()> {
         let absent = || Failure::new(Failure::NO_ENTRY, "the image is not mounted");
-        self.with(path, |storage, path| storage.remove(path, is_durable))?.ok_or_else(absent)
+        self.with(path, |storage, path| storage.remove(path, removal))?.ok_or_else(absent)
     }
 
     fn size_at(&self, path: &[u8]) -> Result<Option<u64>> {
@@ -204,8 +204,8 @@ impl StoredFile for ImageFile {
         self.file.size()
     }
 
-    fn sync(&self, is_data_only: bool) -> Result<()> {
-        self.file.sync(is_data_only)
+    fn sync(&self, what: Synced) -> Result<()> {
+        self.file.sync(what)
     }
 
     fn draft(&self) -> Result<ImageDraft> {

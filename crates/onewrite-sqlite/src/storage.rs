@@ -71,6 +71,24 @@ pub enum Opening {
     New,
 }
 
+/// How a name is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It stays removed after a power cut.
+    Durable,
+    /// A power cut may bring it back.
+    Volatile,
+}
+
+/// What a sync makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synced {
+    /// Content, and what reading it takes.
+    Data,
+    /// Times and the like, too.
+    Everything,
+}
+
 /// Which file this is, whatever its names: storage and number within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
@@ -127,11 +145,11 @@ pub trait Storage: 'static {
     /// ENOENT, EISDIR and others.
     fn open(&self, path: &[u8], opening: Opening, parameter: &dyn Fn(&str) -> Option<String>) -> Result<Self::File>;
 
-    /// Removes a name, durably if `is_durable`.
+    /// Removes a name.
     ///
     /// # Errors
     /// ENOENT if there is none.
-    fn remove(&self, path: &[u8], is_durable: bool) -> Result<()>;
+    fn remove(&self, path: &[u8], removal: Removal) -> Result<()>;
 
     /// The size of the file at `path`; `None` if there is none.
     ///
@@ -181,11 +199,11 @@ pub trait StoredFile {
     /// A damaged image.
     fn size(&self) -> Result<u64>;
 
-    /// Makes everything durable; times and the like only unless `is_data_only`.
+    /// Makes durable what was written.
     ///
     /// # Errors
     /// A device that fails.
-    fn sync(&self, is_data_only: bool) -> Result<()>;
+    fn sync(&self, what: Synced) -> Result<()>;
 
     /// Takes the right to change the file's content until the draft is dropped.
     ///

@@ -6,7 +6,7 @@ use onewrite_fs::{FileKind, NewNode};
 use onewrite_host::{Draft, DraftFile, File, Volume, VolumeError};
 
 use crate::names::{above, normal};
-use crate::storage::{Failure, Identity, Opening, Promise, Result, Storage, StoredDraft, StoredFile};
+use crate::storage::{Failure, Identity, Opening, Promise, Removal, Result, Storage, StoredDraft, StoredFile, Synced};
 
 impl From<VolumeError> for Failure {
     fn from(error: VolumeError) -> Failure {
@@ -90,9 +90,9 @@ impl Storage for VolumeStorage {
         Ok(VolumeFile { storage: self.clone(), file, identity })
     }
 
-    fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
+    fn remove(&self, path: &[u8], removal: Removal) -> Result<()> {
         self.volume.remove(path).map_err(|error| Failure::from(error).at(path))?;
-        if is_durable {
+        if removal == Removal::Durable {
             self.volume.sync()?;
         }
         Ok(())
@@ -139,8 +139,12 @@ impl StoredFile for VolumeFile {
         Ok(self.file.metadata()?.size)
     }
 
-    fn sync(&self, is_data_only: bool) -> Result<()> {
-        Ok(if is_data_only { self.file.sync_data() } else { self.file.sync() }?)
+    fn sync(&self, what: Synced) -> Result<()> {
+        match what {
+            Synced::Data => self.file.sync_data()?,
+            Synced::Everything => self.file.sync()?,
+        }
+        Ok(())
     }
 
     fn draft(&self) -> Result<VolumeDraft> {

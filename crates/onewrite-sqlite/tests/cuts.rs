@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_host::{Volume, make_image};
 use onewrite_sqlite::register_storage;
-use onewrite_sqlite::storage::{Identity, Opening, Promise, Result, Storage, StoredDraft, StoredFile};
+use onewrite_sqlite::storage::{Identity, Opening, Promise, Removal, Result, Storage, StoredDraft, StoredFile, Synced};
 use onewrite_sqlite::volume::{VolumeDraft, VolumeFile, VolumeStorage};
 use rusqlite::{Connection, OpenFlags};
 use support::{Mounted, add, judge, make, set_journal};
@@ -57,8 +57,8 @@ impl Storage for Cutting {
         Ok(CuttingFile(file, Arc::clone(&self.camera)))
     }
 
-    fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
-        self.camera.shoot(self.storage.remove(path, is_durable))
+    fn remove(&self, path: &[u8], removal: Removal) -> Result<()> {
+        self.camera.shoot(self.storage.remove(path, removal))
     }
 
     fn size_at(&self, path: &[u8]) -> Result<Option<u64>> {
@@ -99,8 +99,8 @@ impl StoredFile for CuttingFile {
         self.0.size()
     }
 
-    fn sync(&self, is_data_only: bool) -> Result<()> {
-        self.1.shoot(self.0.sync(is_data_only))
+    fn sync(&self, what: Synced) -> Result<()> {
+        self.1.shoot(self.0.sync(what))
     }
 
     fn draft(&self) -> Result<CuttingDraft> {

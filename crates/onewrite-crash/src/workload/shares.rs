@@ -6,6 +6,7 @@
 //! it knows nothing; they may be refused, as they should be.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use onewrite_block::Choices;
 
@@ -105,6 +106,21 @@ enum Kind {
     Appending,
 }
 
+/// Pages of a file that a call shares already.
+struct Taken {
+    file: usize,
+    pages: Range<u64>,
+    is_target: bool,
+}
+
+impl Taken {
+    /// Whether one of two ranges of a call is a target that meets the other.
+    fn meets(&self, other: &Taken) -> bool {
+        let overlaps = self.pages.start < other.pages.end && other.pages.start < self.pages.end;
+        (self.is_target || other.is_target) && self.file == other.file && overlaps
+    }
+}
+
 struct Weaver {
     chance: Choices,
     seed: u64,
@@ -157,20 +173,20 @@ impl Weaver {
         Action::Share { parts, lazily: self.chance.chance(1, 4) }
     }
 
-    /// A range beside those `taken` by the call: file, first page, number of pages, whether it is a target.
-    fn part(&mut self, kind: Kind, taken: &mut Vec<(usize, u64, u64, bool)>) -> Option<SharePart> {
+    /// A range beside those `taken` by the call.
+    fn part(&mut self, kind: Kind, taken: &mut Vec<Taken>) -> Option<SharePart> {
         let (source, target, pages) = (self.index(), self.index(), 1 + self.chance.below(3));
         let source_first = self.chance.below(PAGES);
         if !self.files[source].is_source(source_first, pages) {
             return None;
         }
         let target_first = self.target_first(target, pages, kind)?;
-        let ranges = [(source, source_first, pages, false), (target, target_first, pages, true)];
-        let meets = |one: &(usize, u64, u64, bool), other: &(usize, u64, u64, bool)| {
-            (one.3 || other.3) && one.0 == other.0 && one.1 < other.1 + other.2 && other.1 < one.1 + one.2
-        };
-        let is_taken = ranges.iter().any(|range| taken.iter().any(|other| meets(range, other)));
-        if is_taken || meets(&ranges[0], &ranges[1]) {
+        let ranges = [
+            Taken { file: source, pages: source_first..source_first + pages, is_target: false },
+            Taken { file: target, pages: target_first..target_first + pages, is_target: true },
+        ];
+        let is_taken = ranges.iter().any(|range| taken.iter().any(|other| range.meets(other)));
+        if is_taken || ranges[0].meets(&ranges[1]) {
             return None;
         }
         taken.extend(ranges);

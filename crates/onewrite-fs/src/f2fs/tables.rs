@@ -151,7 +151,7 @@ impl Tables {
         }
         let page = self.blocks.block(block).await?;
         let footer = node::footer(&page.bytes()[..]);
-        expect_owner(&footer, &entry, (nid, owner, offset))?;
+        expect_owner(&footer, &entry, &NamedNode { nid, owner, offset })?;
         Ok(page)
     }
 
@@ -170,12 +170,17 @@ fn journal_at(page: &Page, at: usize) -> Vec<u8> {
     page.bytes()[at..at + JOURNAL_SIZE].to_vec()
 }
 
+/// A node as the tree of its inode names it.
+pub(super) struct NamedNode {
+    pub(super) nid: Nid,
+    pub(super) owner: Nid,
+    /// Its position in the tree.
+    pub(super) offset: u32,
+}
+
 /// Ok if NAT and footer say that the node is this one, of this inode, at this position.
-pub(super) fn expect_owner(
-    footer: &Footer,
-    entry: &NatEntry,
-    (nid, owner, offset): (Nid, Nid, u32),
-) -> Result<(), FormatError> {
+pub(super) fn expect_owner(footer: &Footer, entry: &NatEntry, node: &NamedNode) -> Result<(), FormatError> {
+    let NamedNode { nid, owner, offset } = *node;
     let place = Place::Node(nid);
     if footer.nid != nid {
         return Err(FormatError::field(place, "footer's nid", footer.nid.0, "the NAT names another node here"));

@@ -20,6 +20,7 @@ use onewrite_fs::{Attributes, DeviceNumber, FileKind, Ino};
 
 use super::atomic::{AtomicRequest, Outcome};
 use super::convert::{Answer, Caller, Numbers, Refusal, TIME_TO_LIVE, generation, kind_of_mode, unpack_device};
+use super::files::Synced;
 use super::handles::{Caching, Opened};
 use super::inodes::{Change, Writer};
 use super::names::Wish;
@@ -414,9 +415,12 @@ impl<F: Mountable> Filesystem for Door<F> {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, is_data_only: bool, reply: ReplyEmpty) {
-        let kind = if is_data_only { "fdatasync" } else { "fsync" };
+        let (kind, what) = match is_data_only {
+            true => ("fdatasync", Synced::Data),
+            false => ("fsync", Synced::Everything),
+        };
         let forget = self.forgetter();
-        self.ask(kind, async move |server| match server.sync(server.numbers.open(ino, handle), is_data_only).await {
+        self.ask(kind, async move |server| match server.sync(server.numbers.open(ino, handle), what).await {
             Ok(stale) if !stale.is_empty() => forget(vec![ino], Box::new(move || reply.ok())),
             synced => done(reply, synced.map(drop)),
         });

@@ -39,6 +39,15 @@ const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
     Manner { direct: flags & DIRECT != 0 && (offset | length).is_multiple_of(PAGE_SIZE as u64) }
 }
 
+/// What a sync of a file makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Synced {
+    /// Content, and what reading it takes.
+    Data,
+    /// Times and the like, too.
+    Everything,
+}
+
 impl<F: Mountable> Server<F> {
     pub(super) async fn open(&self, ino: Ino, flags: i32, uid: u32) -> Answer<Opened> {
         let access = flags & ACCESS_MODE;
@@ -124,13 +133,13 @@ impl<F: Mountable> Server<F> {
 
     /// Makes a file durable; commits the draft that a change of a marked file began. Returns inodes whose pages must
     /// leave the kernel's cache before the program gets its answer.
-    pub(super) async fn sync(&self, open: Open, is_data_only: bool) -> Answer<Vec<Ino>> {
+    pub(super) async fn sync(&self, open: Open, what: Synced) -> Answer<Vec<Ino>> {
         if let Some(draft) = self.handles.begun_by_change(open) {
             return Ok(self.commit_together(&[(open.ino, draft)]).await?.stale);
         }
-        match is_data_only {
-            true => self.fs.fdatasync(open.ino).await?,
-            false => self.fs.fsync(open.ino).await?,
+        match what {
+            Synced::Data => self.fs.fdatasync(open.ino).await?,
+            Synced::Everything => self.fs.fsync(open.ino).await?,
         }
         Ok(Vec::new())
     }

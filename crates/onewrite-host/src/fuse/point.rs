@@ -101,7 +101,7 @@ fn check_fuse() -> Result<(), MountError> {
 /// Takes the topmost mount off `directory`; users other than root need the helper.
 pub(super) fn take_off(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
     match unmount(directory, flags) {
-        Err(Errno::PERM) => by_helper(directory, flags.contains(UnmountFlags::DETACH)),
+        Err(Errno::PERM) => by_helper(directory, flags),
         done => Ok(done?),
     }
 }
@@ -114,9 +114,9 @@ pub fn detach(directory: &Path) -> io::Result<()> {
     take_off(directory, UnmountFlags::DETACH)
 }
 
-fn by_helper(directory: &Path, is_lazy: bool) -> io::Result<()> {
+fn by_helper(directory: &Path, flags: UnmountFlags) -> io::Result<()> {
     let mut helper = std::process::Command::new("fusermount3");
-    helper.arg("-u").args(is_lazy.then_some("-z")).arg("--").arg(directory);
+    helper.arg("-u").args(flags.contains(UnmountFlags::DETACH).then_some("-z")).arg("--").arg(directory);
     let output = helper.output()?;
     match output.status.success() {
         true => Ok(()),
@@ -124,12 +124,20 @@ fn by_helper(directory: &Path, is_lazy: bool) -> io::Result<()> {
     }
 }
 
-/// Ends the mount on `path` and waits until its process has ended: then the image is clean and free for others. A lazy
-/// end detaches the mount even while programs use it, and does not wait for them. A dead mount is detached.
+/// How a mount ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Only if no program uses it; waits until its process has ended.
+    Clean,
+    /// Even while programs use it; does not wait for them.
+    Lazy,
+}
+
+/// Ends the mount on `path`. After [`Ending::Clean`], the image is clean and free for others. A dead mount is detached.
 ///
 /// # Errors
 /// [`MountError`]: no mount of Onewrite, or programs use it.
-pub fn end_mount(path: &Path, is_lazy: bool) -> Result<(), MountError> {
+pub fn end_mount(path: &Path, ending: Ending) -> Result<(), MountError> {
     let shown = || path.display().to_string();
     let directory = without_links(path).map_err(|error| MountError::Directory { path: shown(), error })?;
     if !Entry::topmost(&directory).is_some_and(|entry| entry.is_ours()) {
@@ -138,9 +146,9 @@ pub fn end_mount(path: &Path, is_lazy: bool) -> Result<(), MountError> {
     let process = read_stats(&directory).ok().and_then(|stats| Pid::from_raw(stats.pid as i32));
     let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
     let is_dead = directory.metadata().is_err_and(|error| is_dead(&error));
-    let flags = if is_lazy || is_dead { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    let flags = if ending == Ending::Lazy || is_dead { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     take_off(&directory, flags).map_err(|error| MountError::Kept { path: shown(), error })?;
-    if let (Some(process), false) = (process, is_lazy) {
+    if let (Some(process), Ending::Clean) = (process, ending) {
         // A signal interrupts the wait, and the caller's handler decides what it means.
         while poll(&mut [PollFd::new(&process, PollFlags::IN)], None) == Err(Errno::INTR) {}
     }

@@ -91,7 +91,7 @@ pub struct Series {
     /// Latency of each operation.
     pub latencies: Latencies,
     /// Beginning of the first one and end of the last one.
-    pub span: Option<(Nanos, Nanos)>,
+    pub span: Option<Span>,
     /// Operations and bytes of each half second.
     pub samples: Samples,
 }
@@ -101,7 +101,7 @@ impl Series {
         self.bytes += bytes;
         self.samples.record(origin, end, bytes);
         self.latencies.record(end - begin);
-        self.span = joined(self.span, Some((begin, end)));
+        self.span = joined(self.span, Some(Span { begin, end }));
     }
 
     /// Number of operations.
@@ -111,7 +111,7 @@ impl Series {
 
     /// Time from the beginning of the first operation to the end of the last.
     pub fn duration(&self) -> Nanos {
-        self.span.map_or(Nanos::ZERO, |(begin, end)| end - begin)
+        duration(self.span)
     }
 
     /// Adds `other`, as if one job had done both.
@@ -132,9 +132,22 @@ pub(crate) struct Moment {
     pub(crate) end: Nanos,
 }
 
-fn joined(one: Option<(Nanos, Nanos)>, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
+/// A time with its ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Its beginning.
+    pub begin: Nanos,
+    /// Its end.
+    pub end: Nanos,
+}
+
+fn duration(span: Option<Span>) -> Nanos {
+    span.map_or(Nanos::ZERO, |span| span.end - span.begin)
+}
+
+fn joined(one: Option<Span>, other: Option<Span>) -> Option<Span> {
     match (one, other) {
-        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (Some(one), Some(other)) => Some(Span { begin: one.begin.min(other.begin), end: one.end.max(other.end) }),
         (one, other) => one.or(other),
     }
 }
@@ -226,14 +239,13 @@ impl JobMeasure {
     pub fn duration(&self) -> Nanos {
         let all = [&self.read, &self.write, &self.trim, &self.sync].map(|series| series.span);
         let others = self.operations.values().map(|series| series.span);
-        let span = all.into_iter().chain(others).fold(None, joined);
-        span.map_or(Nanos::ZERO, |(begin, end)| end - begin)
+        duration(all.into_iter().chain(others).fold(None, joined))
     }
 
     /// Time from the first write to the end of the last write or sync.
     pub fn write_duration(&self) -> Nanos {
         match (self.write.span, self.sync.span) {
-            (Some((begin, end)), Some((_, synced))) => end.max(synced) - begin,
+            (Some(write), Some(sync)) => write.end.max(sync.end) - write.begin,
             _ => self.write.duration(),
         }
     }

@@ -35,7 +35,7 @@ pub use files::Files;
 pub use layout::LayoutWatch;
 pub use ledger::{DurableFile, Ledger};
 pub(crate) use measure::Moment;
-pub use measure::{JobMeasure, Latencies, Series};
+pub use measure::{JobMeasure, Latencies, Series, Span};
 pub use progress::{LaidOut, Phase, Progress, RunOptions, Watcher};
 pub use raw::Raw;
 pub use samples::{Rates, SAMPLE, Samples};

@@ -16,9 +16,23 @@ const A_SECOND: u64 = 1_000_000_000 / SAMPLE.0;
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Operations and bytes, by beginning of the job and number of the interval. Empty intervals have no entry.
-    intervals: BTreeMap<(Nanos, u64), (u64, u64)>,
+    intervals: BTreeMap<(Nanos, u64), Counts>,
     /// End of the last operation, by beginning of the job.
     ends: BTreeMap<Nanos, Nanos>,
+}
+
+/// What was done in an interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    operations: u64,
+    bytes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, more: Counts) {
+        self.operations += more.operations;
+        self.bytes += more.bytes;
+    }
 }
 
 /// Least, largest, mean and standard deviation of rates.
@@ -41,15 +55,14 @@ impl Samples {
     pub(super) fn record(&mut self, origin: Nanos, end: Nanos, bytes: u64) {
         let interval = (end - origin).0.saturating_sub(1) / SAMPLE.0;
         let counts = self.intervals.entry((origin, interval)).or_default();
-        *counts = (counts.0 + 1, counts.1 + bytes);
+        counts.add(Counts { operations: 1, bytes });
         let last = self.ends.entry(origin).or_default();
         *last = end.max(*last);
     }
 
     pub(super) fn add(&mut self, other: &Samples) {
-        for (place, (count, bytes)) in &other.intervals {
-            let counts = self.intervals.entry(*place).or_default();
-            *counts = (counts.0 + count, counts.1 + bytes);
+        for (place, more) in &other.intervals {
+            self.intervals.entry(*place).or_default().add(*more);
         }
         for (origin, end) in &other.ends {
             let last = self.ends.entry(*origin).or_default();
@@ -59,15 +72,15 @@ impl Samples {
 
     /// Operations a second.
     pub fn operations(&self) -> Rates {
-        self.rates(|(count, _)| count * A_SECOND)
+        self.rates(|counts| counts.operations * A_SECOND)
     }
 
     /// KiB a second.
     pub(crate) fn kibibytes(&self) -> Rates {
-        self.rates(|(_, bytes)| bytes * A_SECOND / 1024)
+        self.rates(|counts| counts.bytes * A_SECOND / 1024)
     }
 
-    fn rates(&self, rate: impl Fn((u64, u64)) -> u64) -> Rates {
+    fn rates(&self, rate: impl Fn(Counts) -> u64) -> Rates {
         let whole = |origin: &Nanos| (self.ends[origin] - *origin).0 / SAMPLE.0;
         let count: u64 = self.ends.keys().map(whole).sum();
         let counted = self.intervals.iter().filter(|((origin, interval), _)| *interval < whole(origin));

@@ -14,7 +14,7 @@ use onewrite_fs::{
     NewNode, Position,
 };
 use onewrite_sqlite::storage::{
-    Failure, Identity, Machine, Opening, Promise, Result, Storage, StoredDraft, StoredFile, normal,
+    Failure, Identity, Machine, Opening, Promise, Removal, Result, Storage, StoredDraft, StoredFile, Synced, normal,
 };
 
 use super::beside::{Caller, Core};
@@ -123,15 +123,21 @@ impl Storage for FsStorage {
         Ok(FsFile { caller: self.caller.clone(), syncs: self.syncs.clone(), ino, promise: self.promise })
     }
 
-    fn remove(&self, path: &[u8], is_durable: bool) -> Result<()> {
+    fn remove(&self, path: &[u8], removal: Removal) -> Result<()> {
         let path = path.to_vec();
         let remove = async move |fs: Rc<Ext4>| {
             let (directory, name) = split_path(&path)?;
             fs.unlink(resolve(&*fs, directory).await?, name).await?;
-            if is_durable { fs.sync().await } else { Ok(()) }
+            match removal {
+                Removal::Durable => fs.sync().await,
+                Removal::Volatile => Ok(()),
+            }
         };
         let asked = || asked(&self.caller, remove);
-        if is_durable { self.syncs.timed(&self.caller, asked) } else { asked() }
+        match removal {
+            Removal::Durable => self.syncs.timed(&self.caller, asked),
+            Removal::Volatile => asked(),
+        }
     }
 
     fn size_at(&self, path: &[u8]) -> Result<Option<u64>> {
@@ -201,7 +207,7 @@ impl StoredFile for FsFile {
 
     /// Always as `fdatasync`, as SQLite's own VFS on Linux does whatever it is asked for: sizes are made durable, times
     /// are not.
-    fn sync(&self, _: bool) -> Result<()> {
+    fn sync(&self, _: Synced) -> Result<()> {
         let ino = self.ino;
         self.syncs.timed(&self.caller, || asked(&self.caller, async move |fs| fs.fdatasync(ino).await))
     }

@@ -89,25 +89,41 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
         write_range_bytes: write_range(&written_ranges, seen.has_volumes) * page_bytes,
         write_footprint_bytes: write_footprint * page_bytes,
         footprint_bytes: written.len() as u64 * page_bytes,
-        first_page: range.map(|(first, _)| first),
-        last_page: range.map(|(_, last)| last),
+        first_page: range.map(|range| range.first),
+        last_page: range.map(|range| range.last),
     })
+}
+
+/// The lowest and the highest of some pages.
+#[derive(Clone, Copy)]
+struct Span {
+    first: u64,
+    last: u64,
+}
+
+impl Span {
+    fn and(self, other: Span) -> Span {
+        Span { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+
+    /// Pages from the first to the last.
+    fn pages(self) -> u64 {
+        self.last - self.first + 1
+    }
 }
 
 /// Pages from the lowest to the highest of all `ranges`. If the ranges are volumes, the sum over them, because nothing
 /// lies between volumes.
-fn write_range(ranges: &BTreeMap<u64, Option<(u64, u64)>>, are_volumes: bool) -> u64 {
-    let mut ranges = ranges.values().flatten().copied();
+fn write_range(ranges: &BTreeMap<u64, Option<Span>>, are_volumes: bool) -> u64 {
+    let ranges = ranges.values().flatten().copied();
     match are_volumes {
-        true => ranges.map(|(first, last)| last - first + 1).sum(),
-        false => {
-            let all = ranges.next().map(|first| ranges.fold(first, |all, next| (all.0.min(next.0), all.1.max(next.1))));
-            all.map_or(0, |(first, last)| last - first + 1)
-        }
+        true => ranges.map(Span::pages).sum(),
+        false => ranges.reduce(Span::and).map_or(0, Span::pages),
     }
 }
 
 /// Extends a range so that it holds `page`.
-fn widen(range: &mut Option<(u64, u64)>, page: u64) {
-    *range = Some(range.map_or((page, page), |(first, last)| (first.min(page), last.max(page))));
+fn widen(range: &mut Option<Span>, page: u64) {
+    let page = Span { first: page, last: page };
+    *range = Some(range.map_or(page, |range| range.and(page)));
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use onewrite_block::Nanos;
 use onewrite_lab::LabError;
-use onewrite_lab::driver::{JobMeasure, RunOptions};
+use onewrite_lab::driver::{JobMeasure, RunOptions, Span};
 use onewrite_testing::skipped;
 
 use crate::memory::{Access, MemoryFs};
@@ -16,7 +16,7 @@ fn measured(text: &str) -> Vec<JobMeasure> {
 }
 
 /// Beginning and end of a job's writes.
-fn span(job: &JobMeasure) -> (Nanos, Nanos) {
+fn span(job: &JobMeasure) -> Span {
     job.write.span.unwrap()
 }
 
@@ -34,17 +34,17 @@ fn failing(settings: &str) -> Result<u64, LabError> {
 #[test]
 fn startdelay_moves_the_beginning_and_counts_for_no_time_of_the_job() {
     let jobs = measured("[global]\nrw=write\nsize=64k\n[a]\n[b]\nstartdelay=3ms\nruntime=1ms\n");
-    assert_eq!(span(&jobs[1]).0 - span(&jobs[0]).0, Nanos::from_millis(3));
+    assert_eq!(span(&jobs[1]).begin - span(&jobs[0]).begin, Nanos::from_millis(3));
     assert_eq!(jobs[1].write.count(), 16, "its runtime begins with it");
     let between = measured("[global]\nrw=write\nsize=64k\n[a]\n[b]\nstartdelay=1ms-9ms\n");
-    let delay = span(&between[1]).0 - span(&between[0]).0;
+    let delay = span(&between[1]).begin - span(&between[0]).begin;
     assert!(delay >= Nanos::from_millis(1) && delay <= Nanos::from_millis(9), "{delay}");
 }
 
 #[test]
 fn wait_for_begins_when_the_other_has_ended() {
     let jobs = measured("[global]\nrw=write\nsize=64k\n[a]\n[b]\nwait_for=a\n");
-    assert!(span(&jobs[1]).0 >= span(&jobs[0]).1);
+    assert!(span(&jobs[1]).begin >= span(&jobs[0]).end);
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_recorded_run_may_begin_later_and_be_ended_by_others() {
     let jobs = measured(&format!("[a]\nrw=write\nsize=64k\n[b]\nstartdelay=5ms\n{replay}"));
     let begun = measured(&format!("[a]\nrw=write\nsize=64k\nthinktime=1ms\nexitall\n[b]\n{replay}"));
     std::fs::remove_file(path).unwrap();
-    assert_eq!(span(&jobs[1]).0 - span(&jobs[0]).0, Nanos::from_millis(5));
+    assert_eq!(span(&jobs[1]).begin - span(&jobs[0]).begin, Nanos::from_millis(5));
     assert_eq!(jobs[1].write.count(), 50);
     assert!((15..=18).contains(&begun[1].write.count()), "{}", begun[1].write.count());
 }

@@ -123,5 +123,5 @@ fn what_is_read_before_is_not_measured_and_takes_its_time_before_the_job() {
     assert_eq!((jobs[0].read.count(), fs.accesses().iter().filter(|access| !access.writes).count()), (16, 32));
     let offsets: Vec<u64> = fs.accesses().iter().filter(|access| !access.writes).map(|access| access.offset).collect();
     assert_eq!(offsets[..16], (0..16).map(|block| block * 4096).collect::<Vec<_>>());
-    assert_eq!(jobs[0].read.span.unwrap().0, fs.accesses()[32].at + Nanos::ZERO);
+    assert_eq!(jobs[0].read.span.unwrap().begin, fs.accesses()[32].at + Nanos::ZERO);
 }

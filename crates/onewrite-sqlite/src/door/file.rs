@@ -11,7 +11,7 @@ use super::{Handle, handle, name};
 use crate::failure::guarded;
 use crate::locks::Level;
 use crate::memory::{Absent, LOCK_COUNT, Share};
-use crate::storage::{Failure, Promise, Storage};
+use crate::storage::{Failure, Promise, Storage, Synced};
 
 impl<S: Storage> Handle<S> {
     /// Each VFS has a table of its own in its [`super::Application`]: its address tells its files.
@@ -94,8 +94,8 @@ unsafe extern "C" fn truncate<S: Storage>(file: *mut sqlite3_file, size: i64) ->
 unsafe extern "C" fn sync<S: Storage>(file: *mut sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: see the head.
     let handle = unsafe { handle::<S>(file) };
-    let is_data_only = flags & ffi::SQLITE_SYNC_DATAONLY != 0;
-    handle.answer(ffi::SQLITE_IOERR_FSYNC, |file| file.sync(is_data_only).map(|()| ffi::SQLITE_OK))
+    let what = if flags & ffi::SQLITE_SYNC_DATAONLY != 0 { Synced::Data } else { Synced::Everything };
+    handle.answer(ffi::SQLITE_IOERR_FSYNC, |file| file.sync(what).map(|()| ffi::SQLITE_OK))
 }
 
 unsafe extern "C" fn file_size<S: Storage>(file: *mut sqlite3_file, size: *mut i64) -> c_int {

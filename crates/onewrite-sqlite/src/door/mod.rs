@@ -28,7 +28,7 @@ use application::{Api, Application, application};
 use crate::failure::{guarded, last};
 use crate::file::{Kind, OpenFile};
 use crate::images::Images;
-use crate::storage::{Failure, Opening, Result, Storage};
+use crate::storage::{Failure, Opening, Removal, Result, Storage};
 use crate::vfs::{Connection, Vfs, locked};
 use crate::volume::VolumeStorage;
 
@@ -248,7 +248,8 @@ unsafe fn kind<S: Storage>(application: &Application<S>, vfs: &Vfs<S>, path: *co
 unsafe extern "C" fn delete<S: Storage>(vfs: *mut sqlite3_vfs, path: *const c_char, is_durable: c_int) -> c_int {
     // SAFETY: see the head.
     let (application, path) = unsafe { (application::<S>(vfs), name(path)) };
-    guarded(ffi::SQLITE_IOERR_DELETE, || match application.vfs()?.storage.remove(path, is_durable != 0) {
+    let removal = if is_durable != 0 { Removal::Durable } else { Removal::Volatile };
+    guarded(ffi::SQLITE_IOERR_DELETE, || match application.vfs()?.storage.remove(path, removal) {
         Err(failure) if failure.number == Failure::NO_ENTRY => Ok(ffi::SQLITE_IOERR_DELETE_NOENT),
         done => done.map(|()| ffi::SQLITE_OK),
     })

@@ -1,5 +1,6 @@
 //! Checks of the state in memory.
 
+use super::node_batch::OwnedNode;
 use super::volume::Volume;
 
 impl Volume {
@@ -9,7 +10,7 @@ impl Volume {
         self.space.borrow().check()?;
         self.pages.check(self)?;
         let numbers = self.numbers.borrow();
-        for (owner, nid) in self.dirty_nodes.borrow().iter() {
+        for OwnedNode { owner, nid } in self.dirty_nodes.borrow().iter() {
             if !self.pages.holds(super::volume::node_key(*nid)) {
                 return Err(format!("node {nid} of inode {owner} changed and left memory"));
             }

@@ -11,7 +11,7 @@
 use onewrite_block::{Cause, Page, Request};
 
 use super::gate::ClosedGate;
-use super::node_batch::NodeBatch;
+use super::node_batch::{NodeBatch, OwnedNode};
 use super::nodes::NodesFor;
 use super::pack::Reason;
 use super::views::Checkpoints;
@@ -62,11 +62,11 @@ impl Checkpoints<'_> {
         let gate = ClosedGate::close(&self.gate, self.pages.progress());
         self.pages.progress().until(|| self.gate.is_quiet()).await;
         let mut batch = NodeBatch::default();
-        for (owner, nid) in self.nodes().all_dirty_nodes() {
+        for OwnedNode { owner, nid } in self.nodes().all_dirty_nodes() {
             self.nodes().place_nodes(&mut batch, owner, &[nid], NodesFor::Checkpoint)?;
         }
         self.nodes().write_nodes(batch, Durability::Volatile, Cause::Checkpoint).await?;
-        self.settle_logs().await?;
+        self.place_full_logs().await?;
         let (numbers, segments) = (self.plan_nat().await?, self.plan_sit().await?);
         let mut blocks: Vec<(BlockNo, Page)> = self.space.borrow().full_summaries().collect();
         blocks.extend(numbers.blocks.iter().cloned());
@@ -117,9 +117,9 @@ impl Checkpoints<'_> {
     }
 
     /// Lets no log stand at the end of its segment: readers of a checkpoint take that for damage.
-    async fn settle_logs(&self) -> FsResult<()> {
+    async fn place_full_logs(&self) -> FsResult<()> {
         loop {
-            let Some(kind) = self.space.borrow_mut().settle_full_logs() else { return Ok(()) };
+            let Some(kind) = self.space.borrow_mut().move_full_logs() else { return Ok(()) };
             let nothing = || FsError::NoSpace { what: "blocks for the logs", needed: 1, free: 0 };
             let (segment, block) = self.space.borrow().emptiest(kind).ok_or_else(nothing)?;
             let known = self.space.borrow().full_summary(block);
@@ -128,7 +128,7 @@ impl Checkpoints<'_> {
                 None => self.read_block(block).await?,
             };
             let prepared = Prepared { segment, owners: Box::new(*page.bytes()) };
-            if !self.space.borrow_mut().settle_log(kind, prepared) {
+            if !self.space.borrow_mut().move_log(kind, prepared) {
                 return Err(nothing());
             }
         }

@@ -5,15 +5,22 @@ use onewrite_block::Page;
 use crate::block::BlockNo;
 use crate::f2fs::format::Nid;
 
+/// A node and the inode that it belongs to; nodes of one inode stand beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OwnedNode {
+    pub(super) owner: Nid,
+    pub(super) nid: Nid,
+}
+
 /// Nodes on their way to the device, in the order of their log.
 #[derive(Default)]
 pub(super) struct NodeBatch {
     runs: Vec<(BlockNo, Vec<Page>)>,
-    nodes: Vec<(Nid, Nid)>,
+    nodes: Vec<OwnedNode>,
 }
 
 impl NodeBatch {
-    pub(super) fn add(&mut self, node: (Nid, Nid), block: BlockNo, page: Page) {
+    pub(super) fn add(&mut self, node: OwnedNode, block: BlockNo, page: Page) {
         self.nodes.push(node);
         match self.runs.iter_mut().find(|(start, pages)| *start + pages.len() as u64 == block) {
             Some((_, pages)) => pages.push(page),
@@ -21,8 +28,7 @@ impl NodeBatch {
         }
     }
 
-    /// The nodes, each with the inode that it belongs to.
-    pub(super) fn nodes(&self) -> &[(Nid, Nid)] {
+    pub(super) fn nodes(&self) -> &[OwnedNode] {
         &self.nodes
     }
 

@@ -2,7 +2,7 @@
 
 use onewrite_block::{Cause, Page, PageBytes};
 
-use super::node_batch::NodeBatch;
+use super::node_batch::{NodeBatch, OwnedNode};
 use super::views::Nodes;
 use super::volume::node_key;
 use crate::api::{FsError, FsResult};
@@ -15,6 +15,7 @@ use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::{DataAddress, FormatError, Inode, Nid, Place};
 use crate::f2fs::space::Owner;
+use crate::f2fs::tables::{NamedNode, expect_owner};
 use crate::transfer::{Durability, send_run, wait_all};
 
 /// The transaction that pins changed nodes.
@@ -49,7 +50,9 @@ impl Nodes<'_> {
                 if self.numbers.borrow().known(nid).is_none() {
                     continue;
                 }
-                return self.read_node(nid, |bytes| expect_owner(bytes, &entry, nid, owner, offset));
+                return self.read_node(nid, |bytes| {
+                    expect_owner(&node::footer(&bytes[..]), &entry, &NamedNode { nid, owner, offset })
+                });
             }
             let DataAddress::Block(block) = entry.address else {
                 return Err(FsError::NotFound(format!("node {nid} (its number is free)")));
@@ -96,7 +99,7 @@ impl Nodes<'_> {
     }
 
     fn note_dirty_node(&self, nid: Nid, owner: Nid) {
-        if self.dirty_nodes.borrow_mut().insert((owner, nid)) {
+        if self.dirty_nodes.borrow_mut().insert(OwnedNode { owner, nid }) {
             self.pages.pin(node_key(nid), PIN);
         }
     }
@@ -110,7 +113,7 @@ impl Nodes<'_> {
 
     /// Drops a node that is gone from memory.
     pub(super) fn drop_node(&self, nid: Nid, owner: Nid) {
-        self.dirty_nodes.borrow_mut().remove(&(owner, nid));
+        self.dirty_nodes.borrow_mut().remove(&OwnedNode { owner, nid });
         self.pages.unpin(std::iter::once(node_key(nid)), PIN);
         self.pages.discard(super::volume::NODE_FILE, nid.0.into()..u64::from(nid.0) + 1);
         let entry = self.numbers.borrow().known(nid);
@@ -126,14 +129,15 @@ impl Nodes<'_> {
     /// Changed nodes of an inode, in the order in which an fsync writes them: the inode last.
     pub(super) fn dirty_nodes_of(&self, owner: Nid) -> Vec<Nid> {
         let dirty = self.dirty_nodes.borrow();
-        let all = dirty.range((owner, Nid::NONE)..=(owner, Nid(u32::MAX))).map(|(_, nid)| *nid);
+        let node = |nid| OwnedNode { owner, nid };
+        let all = dirty.range(node(Nid::NONE)..=node(Nid(u32::MAX))).map(|node| node.nid);
         let (inode, mut nodes): (Vec<_>, Vec<_>) = all.partition(|nid| *nid == owner);
         nodes.extend(inode);
         nodes
     }
 
     /// All changed nodes.
-    pub(super) fn all_dirty_nodes(&self) -> Vec<(Nid, Nid)> {
+    pub(super) fn all_dirty_nodes(&self) -> Vec<OwnedNode> {
         self.dirty_nodes.borrow().iter().copied().collect()
     }
 
@@ -176,8 +180,9 @@ impl Nodes<'_> {
             node::put_footer(&mut bytes, &footer);
             self.seal_inode(&mut bytes, *nid, owner);
             self.numbers.borrow_mut().set(*nid, NatEntry { address: DataAddress::Block(block), ..entry });
-            self.dirty_nodes.borrow_mut().remove(&(owner, *nid));
-            batch.add((owner, *nid), block, Page::new(bytes));
+            let node = OwnedNode { owner, nid: *nid };
+            self.dirty_nodes.borrow_mut().remove(&node);
+            batch.add(node, block, Page::new(bytes));
         }
         Ok(())
     }
@@ -218,15 +223,10 @@ impl Nodes<'_> {
         let sent = wait_all(under_way).await;
         let dirty = self.dirty_nodes.borrow();
         let clean = batch.nodes().iter().filter(|node| !dirty.contains(node));
-        self.pages.unpin(clean.map(|(_, nid)| node_key(*nid)), PIN);
+        self.pages.unpin(clean.map(|node| node_key(node.nid)), PIN);
         drop(dirty);
         self.pages.progress().notify_all();
         let outcome = sent.map_err(FsError::from);
         outcome.inspect_err(|error| self.fail(error))
     }
-}
-
-/// Ok if NAT and footer say that the node is this one, of this inode, at this position.
-fn expect_owner(bytes: &PageBytes, entry: &NatEntry, nid: Nid, owner: Nid, offset: u32) -> Result<(), FormatError> {
-    crate::f2fs::tables::expect_owner(&node::footer(&bytes[..]), entry, (nid, owner, offset))
 }

@@ -97,7 +97,7 @@ impl Directories<'_> {
         let moved = u32::from(file.is_directory() && from.0.number() != to.0.number());
         change_links(from.0, -i64::from(moved));
         change_links(to.0, i64::from(moved) - i64::from(gone));
-        self.settle_name(file, to, moved == 1).await?;
+        self.note_name(file, to, Parent::of(moved.into())).await?;
         self.stamp_modified(from.0);
         self.stamp_modified(to.0);
         Ok(())
@@ -115,16 +115,16 @@ impl Directories<'_> {
         let (one, two) = (i64::from(file.is_directory() && crosses), i64::from(other.is_directory() && crosses));
         change_links(from.0, two - one);
         change_links(to.0, one - two);
-        self.settle_name(file, to, one == 1).await?;
-        self.settle_name(other, from, two == 1).await?;
+        self.note_name(file, to, Parent::of(one)).await?;
+        self.note_name(other, from, Parent::of(two)).await?;
         self.stamp_modified(from.0);
         self.stamp_modified(to.0);
         Ok(())
     }
 
     /// Lets an inode know its new name, and a moved directory its new parent.
-    async fn settle_name(&self, file: &Rc<File>, name: Name<'_>, has_new_parent: bool) -> FsResult<()> {
-        if has_new_parent {
+    async fn note_name(&self, file: &Rc<File>, name: Name<'_>, parent: Parent) -> FsResult<()> {
+        if parent == Parent::New {
             let new = NewEntry { ino: name.0.number(), kind: FileKind::Directory, name: b".." };
             self.retarget_name(file, new).await?;
         }
@@ -134,6 +134,21 @@ impl Directories<'_> {
         }
         self.stamp_changed(file);
         Ok(())
+    }
+}
+
+/// Whether `..` of an inode changes with its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parent {
+    /// A directory that moved to another.
+    New,
+    Kept,
+}
+
+impl Parent {
+    /// By the number of directories that move: this one or none.
+    fn of(moved: i64) -> Parent {
+        if moved == 1 { Parent::New } else { Parent::Kept }
     }
 }
 

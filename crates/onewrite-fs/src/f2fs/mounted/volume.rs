@@ -11,6 +11,7 @@ use onewrite_cache::PageKey;
 use super::file::File;
 use super::files::Files;
 use super::gate::Gate;
+use super::node_batch::OwnedNode;
 use super::numbers::Numbers;
 use super::options::F2fsOptions;
 use super::orphans::Orphans;
@@ -45,7 +46,7 @@ pub(in crate::f2fs) struct Volume {
     pub(super) space: RefCell<Space>,
     pub(super) files: Files,
     /// Changed nodes, by the inode that they belong to.
-    pub(super) dirty_nodes: RefCell<BTreeSet<(Nid, Nid)>>,
+    pub(super) dirty_nodes: RefCell<BTreeSet<OwnedNode>>,
     /// Directories and hashes of names that are gone since the last checkpoint.
     pub(super) names_gone: RefCell<BTreeSet<(Nid, u32)>>,
     /// Entries of the SIT that the last checkpoint's journal holds.

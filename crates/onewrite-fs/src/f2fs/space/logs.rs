@@ -143,7 +143,7 @@ impl Space {
     /// become durable before anything takes a block.
     ///
     /// Gives a log for which there is no such block in its own segment and no free segment.
-    pub(in crate::f2fs) fn settle_full_logs(&mut self) -> Option<LogKind> {
+    pub(in crate::f2fs) fn move_full_logs(&mut self) -> Option<LogKind> {
         for kind in LogKind::ALL.into_iter().filter(|kind| self.log(*kind).is_full()).collect::<Vec<_>>() {
             self.enter_next(kind);
             let segment = self.log(kind).segment();
@@ -164,8 +164,8 @@ impl Space {
         true
     }
 
-    /// As [`Space::settle_full_logs`], for one log, in a segment whose summary was read.
-    pub(in crate::f2fs) fn settle_log(&mut self, kind: LogKind, prepared: Prepared) -> bool {
+    /// As [`Space::move_full_logs`], for one log, in a segment whose summary was read.
+    pub(in crate::f2fs) fn move_log(&mut self, kind: LogKind, prepared: Prepared) -> bool {
         self.logs[kind as usize].owners = prepared.owners;
         self.stand_in(kind, prepared.segment)
     }

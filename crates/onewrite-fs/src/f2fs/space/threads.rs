@@ -8,6 +8,7 @@ use super::{Space, THREADED_FROM};
 use crate::block::BlockNo;
 use crate::f2fs::format::SegmentNo;
 use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::format::summary::SummaryKind;
 
 /// Prepared segments of nodes, and as many of content, that are wanted while free segments are scarce.
 const PREPARED: usize = 4;
@@ -20,13 +21,14 @@ impl Space {
         if self.free.count() > THREADED_FROM {
             return None;
         }
-        let segment = [false, true].into_iter().find_map(|nodes| self.best_thread(nodes))?;
+        let segment = [SummaryKind::Data, SummaryKind::Node].into_iter().find_map(|kind| self.best_thread(kind))?;
         Some((segment, self.layout.ssa + u64::from(segment.0)))
     }
 
-    /// The segment with most free blocks that is not prepared yet, if more are wanted.
-    fn best_thread(&self, nodes: bool) -> Option<SegmentNo> {
-        let is_alike = |segment: SegmentNo| self.segments[segment.0 as usize].holds_nodes() == nodes;
+    /// The segment of this kind with most free blocks that is not prepared yet, if more are wanted.
+    fn best_thread(&self, kind: SummaryKind) -> Option<SegmentNo> {
+        let holds_nodes = kind == SummaryKind::Node;
+        let is_alike = |segment: SegmentNo| self.segments[segment.0 as usize].holds_nodes() == holds_nodes;
         if self.prepared.iter().filter(|prepared| is_alike(prepared.segment)).count() >= PREPARED {
             return None;
         }

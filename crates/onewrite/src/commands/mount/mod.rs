@@ -20,7 +20,7 @@ use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Inbox, 
 use onewrite_fs::AnyFs;
 use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::f2fs::Clean;
-use onewrite_host::fuse::{KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
+use onewrite_host::fuse::{Ending, KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
 use onewrite_lab::experiment::wall_time;
@@ -65,7 +65,8 @@ pub fn mount(args: &Mount) -> anyhow::Result<ExitCode> {
 
 /// Ends a mount and waits for its end.
 pub fn umount(args: &Umount) -> anyhow::Result<()> {
-    Ok(end_mount(&args.directory, args.lazy)?)
+    let ending = if args.lazy { Ending::Lazy } else { Ending::Clean };
+    Ok(end_mount(&args.directory, ending)?)
 }
 
 fn choice(source: &str) -> anyhow::Result<DeviceChoice> {
