@@ -3,6 +3,7 @@
 #[path = "sources/mod.rs"]
 mod shipped;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,23 +77,26 @@ fn crates_import_only_what_lies_below_them() {
     }
 }
 
+/// Rooms of the file systems, and the words that they must not name.
+const ROOMS: [(&str, &[&str]); 2] = [("journal", &["ext4::", "f2fs::"]), ("pages", &["ext4::", "f2fs::", "journal::"])];
+
 #[test]
 fn the_journal_knows_no_inodes_and_formats_do_no_io() {
-    let fs_sources = crates().join("onewrite-fs/src");
-    for path in sources(&fs_sources.join("journal")) {
-        assert!(!text(&path).contains("ext4::"), "{} must not know ext4", path.display());
-    }
-    for path in sources(&fs_sources.join("pages")) {
-        let source = text(&path);
-        let word = ["ext4::", "journal::"].into_iter().find(|word| source.contains(word));
-        assert!(word.is_none(), "{} must not know {word:?}", path.display());
+    for (room, unknown) in ROOMS {
+        let files = sources(&crates().join("onewrite-fs/src").join(room));
+        assert!(files.len() > 5, "the room {room} is empty");
+        for path in files {
+            let source = text(&path);
+            let word = unknown.iter().find(|word| source.contains(**word));
+            assert!(word.is_none(), "{} must not know {word:?}", path.display());
+        }
     }
     let is_format = |path: &PathBuf| path.iter().any(|part| part == "format");
     let formats: Vec<PathBuf> = sources(&crates()).into_iter().filter(is_format).collect();
     assert!(formats.len() > 10, "only {} files in rooms called `format`", formats.len());
     for path in formats {
         let source = text(&path);
-        let words = ["DevicePort", "async fn", ".await"];
+        let words = ["DevicePort", "async fn", ".await", "std::fs", "std::io"];
         let word = words.iter().find(|word| source.contains(**word));
         assert!(word.is_none(), "{} does I/O: {word:?}", path.display());
     }
@@ -232,6 +236,83 @@ fn no_file_is_too_long() {
     long.iter().rev().for_each(|(lines, path)| println!("{lines:5} lines  {}", path.display()));
     let longest = long.last().map_or(0, |(lines, _)| *lines);
     assert!(longest <= LINES_MAX, "the longest file has {longest} lines; at most {LINES_MAX}");
+}
+
+/// Most methods of a type of the file systems, its own and those of its traits together. `Ext4` has the most:
+/// one for each operation.
+const METHODS_MAX: usize = 66;
+
+/// Methods of each type that `code` implements something for: `impl A`, `impl<T> B for A<T>`.
+fn methods(code: &str) -> BTreeMap<String, usize> {
+    let (mut counts, mut head) = (BTreeMap::new(), None::<String>);
+    for line in code.lines() {
+        match &mut head {
+            None if line.starts_with("impl") && line.ends_with('}') => (),
+            None if line.starts_with("impl") => head = Some(line.to_owned()),
+            Some(_) if line.starts_with('}') => head = None,
+            Some(head) if !head.ends_with('{') => head.push_str(line),
+            Some(head) if is_method(line) => *counts.entry(implementor(head)).or_default() += 1,
+            _ => (),
+        }
+    }
+    counts
+}
+
+/// Whether a method of an `impl` begins with this line.
+fn is_method(line: &str) -> bool {
+    let Some(line) = line.strip_prefix("    ").filter(|line| !line.starts_with(' ')) else { return false };
+    let words = ["pub", "pub(crate)", "pub(super)", "async", "const", "unsafe"];
+    let is_known = |word: &&str| words.contains(word) || word.starts_with("pub(in");
+    let is_place = |word: &&str| word.starts_with("crate::") && word.ends_with(')');
+    line.split(' ').find(|word| !is_known(word) && !is_place(word)) == Some("fn")
+}
+
+/// The type for which an `impl` implements: its last name, without what it takes.
+fn implementor(head: &str) -> String {
+    let mut depth = 0;
+    let behind_generics = head.trim_start_matches("impl").find(|letter| {
+        depth += i32::from(letter == '<') - i32::from(letter == '>');
+        depth == 0 && letter == ' '
+    });
+    let subject = &head["impl".len() + behind_generics.unwrap_or(0)..];
+    let subject = subject.split(" where").next().and_then(|subject| subject.split(" for ").last()).unwrap_or_default();
+    let name = subject.trim().split(['<', ' ', '{']).next().unwrap_or_default();
+    name.split("::").last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn no_type_of_a_file_system_has_too_many_methods() {
+    let root = crates().join("onewrite-fs/src");
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for path in sources(&root) {
+        // Each file system has its own types: some have the same name.
+        let room = path.strip_prefix(&root).expect("below it").iter().next().expect("a name").to_string_lossy();
+        for (name, count) in methods(&shipped::shipped(&text(&path))) {
+            *counts.entry((room.clone().into_owned(), name)).or_default() += count;
+        }
+    }
+    let most = |name: &str| counts.get(&("ext4".to_owned(), name.to_owned())).copied().unwrap_or(0);
+    assert!(most("Ext4") > 50 && most("Volume") > 30, "the count misses methods: {counts:?}");
+    let too_many: Vec<_> = counts.iter().filter(|(_, count)| **count > METHODS_MAX).collect();
+    assert!(too_many.is_empty(), "more than {METHODS_MAX} methods: {too_many:?}");
+}
+
+#[test]
+fn methods_of_a_type_are_counted() {
+    let code = [
+        ["impl A {", "    pub fn one() {", "        fn two() {}", "    }", "    pub(super) async fn three() {}", "}"],
+        ["impl<T: B<T>> c::D<T> for e::A<T>", "where", "    T: F,", "{", "    const fn four() {}", "}"],
+        [
+            "impl Default for G {}",
+            "impl<T> A<T> {",
+            "    const FIVE: fn() = f;",
+            "    unsafe fn six() {}",
+            "}",
+            "fn seven() {}",
+        ],
+    ];
+    let counts = methods(&code.concat().join("\n"));
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("A".to_owned(), 4)]);
 }
 
 #[test]
