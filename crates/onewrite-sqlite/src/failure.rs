@@ -37,10 +37,10 @@ pub(crate) fn last() -> Option<Failure> {
     LAST.with(|last| last.borrow().clone())
 }
 
-/// Bytes of a text that SQLite's log takes for certain: it cuts what is longer than 210 with the words before it.
+/// Bytes of a text that SQLite's log takes for certain: it shortens what is longer than 210 with the words before it.
 const LOG_LINE: usize = 180;
 
-/// A text in pieces that fit into SQLite's log, cut between words.
+/// A text in pieces that fit into SQLite's log, divided between words.
 pub(crate) fn log_lines(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_inclusive(' ') {

@@ -12,11 +12,11 @@ use crate::subject::Steps;
 const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 
 /// The steps into which the file system divides one `write()`.
-pub(crate) fn steps_of_write(cut: Steps, node: NodeId, offset: u64, length: u64, seed: u64) -> Vec<Step> {
+pub(crate) fn steps_of_write(divided: Steps, node: NodeId, offset: u64, length: u64, seed: u64) -> Vec<Step> {
     let (mut steps, mut start, end) = (Vec::new(), offset, offset + length);
     while start < end {
-        let stop = (cut.write_end)(start, end);
-        assert!(stop == end || end - start > WRITE_STEP_BYTES, "a write of {} bytes is cut in two", end - start);
+        let stop = (divided.write_end)(start, end);
+        assert!(stop == end || end - start > WRITE_STEP_BYTES, "a write of {} bytes takes two steps", end - start);
         steps.push(Step::Write { node, offset: start, length: stop - start, seed });
         start = stop;
     }

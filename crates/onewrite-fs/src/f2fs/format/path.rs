@@ -15,7 +15,7 @@ const N: u64 = POINTERS as u64;
 
 /// A node on the way, seen from the one above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct PathNode {
     /// Place of its number in the node above: 0 to 4 in the inode, else 0 to 1017.
     pub slot: usize,
     /// Its position in the file's tree.
@@ -25,7 +25,7 @@ pub struct Step {
 /// The way to a block of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePath {
-    steps: [Step; 3],
+    steps: [PathNode; 3],
     depth: usize,
     /// The block's slot in the last node; in the inode if there are no steps.
     pub slot: usize,
@@ -37,17 +37,17 @@ impl NodePath {
         let Some(mut rest) = logical.checked_sub(in_inode) else {
             return Some(NodePath { steps: Default::default(), depth: 0, slot: logical as usize });
         };
-        let step = |slot: u64, offset: u64| Step { slot: slot as usize, offset: offset as u32 };
-        let path = |steps: [Step; 3], depth, rest: u64| Some(NodePath { steps, depth, slot: (rest % N) as usize });
+        let step = |slot: u64, offset: u64| PathNode { slot: slot as usize, offset: offset as u32 };
+        let path = |steps: [PathNode; 3], depth, rest: u64| Some(NodePath { steps, depth, slot: (rest % N) as usize });
         if rest < 2 * N {
             let slot = rest / N;
-            return path([step(slot, 1 + slot), Step::default(), Step::default()], 1, rest);
+            return path([step(slot, 1 + slot), PathNode::default(), PathNode::default()], 1, rest);
         }
         rest -= 2 * N;
         if rest < 2 * N * N {
             let (slot, direct) = (rest / (N * N), rest / N % N);
             let above = 3 + slot * (N + 1);
-            return path([step(2 + slot, above), step(direct, above + 1 + direct), Step::default()], 2, rest);
+            return path([step(2 + slot, above), step(direct, above + 1 + direct), PathNode::default()], 2, rest);
         }
         rest -= 2 * N * N;
         if rest >= N * N * N {
@@ -60,7 +60,7 @@ impl NodePath {
     }
 
     /// The nodes below the inode, from above.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PathNode] {
         &self.steps[..self.depth]
     }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use onewrite_block::Cause;
 
 use super::file::File;
-use super::map::{Named, Slot};
+use super::map::{Named, NodeSlot};
 use super::volume::Volume;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
@@ -22,7 +22,7 @@ use crate::pages::{Backing, Lookup, Outcome, Run, Target};
 
 /// The slots that name a run of dirty pages.
 pub(in crate::f2fs) struct Found {
-    slot: Slot,
+    slot: NodeSlot,
     first: u64,
     kind: LogKind,
     version: u8,
@@ -50,7 +50,7 @@ impl Volume {
     }
 
     /// Slots from `slot` on that say as much as it does: consecutive blocks, or nothing. At most `most`.
-    fn alike(&self, slot: &Slot, most: u64) -> u64 {
+    fn alike(&self, slot: &NodeSlot, most: u64) -> u64 {
         let first = self.maps().address(slot);
         let goes_on = |count: &u64| match (first, self.maps().address(&slot.behind(*count))) {
             (DataAddress::Block(start), DataAddress::Block(block)) => block == start + *count,

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use onewrite_block::Nanos;
 
 use super::file::File;
-use super::map::{Named, Slot};
+use super::map::{Named, NodeSlot};
 use super::options::Clean;
 use super::views::Cleaner;
 use super::volume::node_key;
@@ -136,7 +136,11 @@ impl Cleaner<'_> {
     }
 
     /// The page of a file that `block` holds, and the slot that names it; `None` if its summary is wrong or old.
-    pub(super) async fn content_in(&self, owner: Summary, block: BlockNo) -> FsResult<Option<(Rc<File>, u64, Slot)>> {
+    pub(super) async fn content_in(
+        &self,
+        owner: Summary,
+        block: BlockNo,
+    ) -> FsResult<Option<(Rc<File>, u64, NodeSlot)>> {
         let Some((ino, offset)) = self.load_owned(owner.nid).await? else { return Ok(None) };
         if !is_direct(offset) {
             return Ok(None);

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use onewrite_block::{Cause, DeviceError, Remap, Request};
 
 use super::file::File;
-use super::map::{Named, Slot};
+use super::map::{Named, NodeSlot};
 use super::views::Cleaner;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
@@ -71,7 +71,7 @@ impl Cleaner<'_> {
     }
 
     /// The next block of the cold log, for the content that `slot` names; `None` if there is no room.
-    fn take_cold(&self, slot: &Slot) -> Option<BlockNo> {
+    fn take_cold(&self, slot: &NodeSlot) -> Option<BlockNo> {
         let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
         let summary = Summary { nid: slot.node, slot: slot.index as u16 };
         self.space.borrow_mut().take(LogKind::ColdData, Owner { summary, version })

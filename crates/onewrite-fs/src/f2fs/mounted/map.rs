@@ -10,7 +10,7 @@ use crate::pages::PAGE_BYTES;
 
 /// The place in a node that names a block of a file. The node is in memory at least until the next wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct NodeSlot {
     /// The node.
     pub(super) node: Nid,
     /// The slot, counted as summaries count it.
@@ -21,12 +21,12 @@ pub(super) struct Slot {
     pub(super) left: u64,
 }
 
-impl Slot {
+impl NodeSlot {
     /// The slot `count` places behind, in the same node.
-    pub(super) fn behind(self, count: u64) -> Slot {
+    pub(super) fn behind(self, count: u64) -> NodeSlot {
         debug_assert!(count < self.left, "slot {} of a node", self.index as u64 + count);
         let (index, at) = (self.index + count as usize, self.at + 4 * count as usize);
-        Slot { index, at, left: self.left - count, ..self }
+        NodeSlot { index, at, left: self.left - count, ..self }
     }
 }
 
@@ -34,7 +34,7 @@ impl Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// A slot, which may say that there is nothing.
-    By(Slot),
+    By(NodeSlot),
     /// No node, for this and the blocks behind it.
     Nothing {
         /// Blocks, at least 1.
@@ -84,7 +84,7 @@ impl Maps<'_> {
     ///
     /// # Errors
     /// [`FsError::NoSpace`]; device errors and damage.
-    pub(super) async fn find_or_make(&self, file: &File, logical: u64) -> FsResult<Slot> {
+    pub(super) async fn find_or_make(&self, file: &File, logical: u64) -> FsResult<NodeSlot> {
         let path = self.path(file, logical)?;
         let owner = file.number();
         self.nodes().load_node(owner, owner, 0).await?;
@@ -100,12 +100,12 @@ impl Maps<'_> {
         Ok(self.slot(file, &path, above))
     }
 
-    fn slot(&self, file: &File, path: &NodePath, node: Nid) -> Slot {
+    fn slot(&self, file: &File, path: &NodePath, node: Nid) -> NodeSlot {
         let (at, slots) = match path.steps().is_empty() {
             true => (file.shape().address_at(path.slot), file.shape().address_count()),
             false => (path.slot * 4, POINTERS),
         };
-        Slot { node, index: path.slot, at, left: (slots - path.slot) as u64 }
+        NodeSlot { node, index: path.slot, at, left: (slots - path.slot) as u64 }
     }
 
     /// Number `slot` of a node that is in memory.
@@ -148,7 +148,7 @@ impl Maps<'_> {
     }
 
     /// What a slot of a node in memory says.
-    pub(super) fn address(&self, slot: &Slot) -> DataAddress {
+    pub(super) fn address(&self, slot: &NodeSlot) -> DataAddress {
         let read = |bytes: &onewrite_block::PageBytes| {
             let word = bytes[slot.at..slot.at + 4].try_into().expect("four bytes");
             FsResult::Ok(DataAddress::from_disk(u32::from_le_bytes(word)))
@@ -157,7 +157,7 @@ impl Maps<'_> {
     }
 
     /// Changes what a slot of a node in memory says.
-    pub(super) fn set_address(&self, file: &File, slot: &Slot, address: DataAddress) {
+    pub(super) fn set_address(&self, file: &File, slot: &NodeSlot, address: DataAddress) {
         self.nodes().change_node(slot.node, file.number(), |bytes| {
             bytes[slot.at..slot.at + 4].copy_from_slice(&address.to_disk().to_le_bytes());
         });
