@@ -63,13 +63,12 @@ impl Region {
         port.request(Request::flush(Cause::Data)).await.map(drop)
     }
 
-    /// Starts the tasks; they run until the run ends. Without `makes_durable` they neither flush nor share, because
-    /// that would make durable what a commit without FLUSH left volatile.
-    pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices, makes_durable: bool) {
+    /// Starts the tasks; they run until the run ends.
+    pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices, effect: Effect) {
         for task in 0..TASKS {
             let pages = self.pages / TASKS;
             let (start, half) = (self.start + task * pages, pages / 2);
-            let mut load = LoadTask { start, half, makes_durable, chance: chance.stream(STREAM, task) };
+            let mut load = LoadTask { start, half, effect, chance: chance.stream(STREAM, task) };
             let port = port.clone();
             port.runtime().clone().spawn(async move {
                 // A request fails when the device fails; the run's own requests then report the error.
@@ -82,11 +81,20 @@ impl Region {
     }
 }
 
+/// What background load does to what others wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It flushes and shares, which makes everything durable.
+    MakesDurable,
+    /// It does neither, because that would make durable what a commit without FLUSH left volatile.
+    LeavesVolatile,
+}
+
 struct LoadTask {
     start: u64,
     /// Pages of either half.
     half: u64,
-    makes_durable: bool,
+    effect: Effect,
     chance: Choices,
 }
 
@@ -94,12 +102,12 @@ impl LoadTask {
     fn next(&mut self, geometry: &Geometry) -> Request {
         match self.chance.below(20) {
             0..10 => self.write(2 * self.half),
-            10..16 if geometry.share_pairs_max > 0 && self.makes_durable => {
+            10..16 if geometry.share_pairs_max > 0 && self.effect == Effect::MakesDurable => {
                 self.share(u64::from(geometry.share_pairs_max))
             }
             16..19 if geometry.trim_read != TrimRead::Unsupported => self.trim(),
             10..19 => self.write(self.half),
-            _ if !self.makes_durable => self.write(self.half),
+            _ if self.effect == Effect::LeavesVolatile => self.write(self.half),
             _ => Request::flush(Cause::Data),
         }
     }

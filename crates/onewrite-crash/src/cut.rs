@@ -24,8 +24,9 @@ use onewrite_block::{Choices, DeviceError, Executor, Lpn, PAGE_SIZE, Page};
 use crate::action::Workload;
 use crate::aged::Aged;
 use crate::ahead::{Ahead, LookedInside, Survivor};
-use crate::background::Region;
+use crate::background::{Effect, Region};
 use crate::capturing::{Capture, Capturing, CapturingDevice, DeviceRun, Wanted, read};
+use crate::enter::Met;
 use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::judge::{Breach, Judge, Promise};
@@ -139,7 +140,8 @@ impl<S: Subject> Explorer<'_, S> {
         let port = executor.runtime().attach(self.subject.layer(recorded));
         let chance = Choices::new(self.options.seed).stream("beside", aged.base);
         let region = Region::behind(self.options.size_bytes / PAGE_SIZE as u64);
-        region.keep_busy(&port, &chance, !self.subject.promises().pads);
+        let effect = if self.subject.promises().pads { Effect::LeavesVolatile } else { Effect::MakesDurable };
+        region.keep_busy(&port, &chance, effect);
         let (subject, tree) = (&self.subject, (aged.tree.clone(), &recording));
         let mounting = self.options.mounting(Purpose::RunInsideDevice);
         let history = perform_at((executor, port), subject, tree, workload.clone(), mounting)?;
@@ -314,7 +316,7 @@ impl<S: Subject> Explorer<'_, S> {
                 }
             }
         }
-        if self.wants_nested(walk, 0, survivor.replayed.is_some(), is_new) {
+        if self.wants_nested(walk, 0, Met { replays: survivor.replayed.is_some(), is_new }) {
             self.cut_recovery(walk, (image(), survivor.sum), along.place)?;
         }
         Ok(survivor.breach)

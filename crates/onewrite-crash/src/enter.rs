@@ -19,6 +19,15 @@ use crate::states::{Choice, Sum, Walker};
 use crate::subject::Subject;
 use crate::walk::{Walk, WalkPosition};
 
+/// A state that the walk met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    /// Its recovery replays something.
+    pub(crate) replays: bool,
+    /// No state before was the same.
+    pub(crate) is_new: bool,
+}
+
 impl<S: Subject> Explorer<'_, S> {
     /// Counts a judged state, and explores cuts inside its recovery.
     pub(crate) fn enter(&mut self, walk: &Walk<'_>, walker: &Walker<'_>, state: Looked) -> Result<(), CrashError> {
@@ -31,7 +40,7 @@ impl<S: Subject> Explorer<'_, S> {
                 self.ask_stranger(walk, walker, &state)?;
             }
         }
-        if self.wants_nested(walk, doors, state.replayed.is_some(), is_new) {
+        if self.wants_nested(walk, doors, Met { replays: state.replayed.is_some(), is_new }) {
             let image = walker.image_of(&state.choice);
             self.nest(walk, (image, walker.sum_of(&state.choice)), place, &state.choice)?;
         }
@@ -44,12 +53,13 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// Whether to cut the recovery of a state as well. `doors` cuts at the door of a disk led to the state, after at
     /// most one cut inside a device.
-    pub(crate) fn wants_nested(&mut self, walk: &Walk<'_>, doors: usize, replays: bool, is_new: bool) -> bool {
+    pub(crate) fn wants_nested(&mut self, walk: &Walk<'_>, doors: usize, met: Met) -> bool {
         if let Some(only) = &self.only {
             return only.len() > doors;
         }
         let depth = doors + usize::from(walk.inside.is_some()) - 1;
-        if !replays || !is_new || self.options.nested_every == 0 || depth >= self.options.nested_depth as usize {
+        if !met.replays || !met.is_new || self.options.nested_every == 0 || depth >= self.options.nested_depth as usize
+        {
             return false;
         }
         let every = self.options.nested_every;
