@@ -19,7 +19,7 @@ use onewrite_block::{PAGE_SIZE, Runtime};
 use rustc_hash::FxHashMap;
 
 use super::delayed::pending::Pending;
-use super::format::{FormatError, Inode, InodeNo};
+use super::format::{Extent, FormatError, Inode, InodeNo};
 use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino, Timestamp};
 use crate::atomic::DraftId;
 use crate::journal::TransactionId;
@@ -51,6 +51,9 @@ pub(super) struct Node {
     pages: FilePages,
     /// Increases with every change of the content map.
     map_version: Cell<u64>,
+    /// An extent as the content map stored it, and the version of the map. Most lookups ask again for what the last
+    /// one found: a direct write asks whether it overwrites, and then where.
+    known_extent: Cell<Option<(u64, Extent)>>,
     map_lock: RwLock,
     pending: Pending,
     /// Whether the inode was freed.
@@ -71,6 +74,7 @@ impl Node {
             openers: Cell::new(0),
             pages: FilePages::default(),
             map_version: Cell::new(0),
+            known_extent: Cell::new(None),
             map_lock: RwLock::new(runtime),
             pending: Pending::default(),
             is_deleted: Cell::new(false),
@@ -262,6 +266,18 @@ impl Node {
     /// Number that increases with every change of the content map.
     pub(super) fn map_version(&self) -> u64 {
         self.map_version.get()
+    }
+
+    /// The extent that the last lookup found, if it holds `logical` and the map has not changed since.
+    pub(super) fn known_extent(&self, logical: u32) -> Option<Extent> {
+        let (version, extent) = self.known_extent.get()?;
+        let holds = extent.logical <= logical && u64::from(logical) < extent.logical_end();
+        (holds && version == self.map_version()).then_some(extent)
+    }
+
+    /// Keeps an extent of the content map as it is now.
+    pub(super) fn keep_extent(&self, extent: Extent) {
+        self.known_extent.set(Some((self.map_version(), extent)));
     }
 
     /// Notes that the content map changes.

@@ -81,12 +81,16 @@ impl Extents<'_> {
     /// # Errors
     /// Device errors and damage.
     pub(super) async fn map_as_stored(&self, node: &Node, logical: u32) -> FsResult<Mapping> {
+        if let Some(extent) = node.known_extent(logical) {
+            return Ok(Mapping::Mapped(part_of(extent, logical.into(), extent.logical_end())));
+        }
         loop {
             let version = node.map_version();
             let found = self.map_once(node, logical).await;
             if node.map_version() == version {
                 if let Ok(Mapping::Mapped(extent)) = found {
                     self.check_content(format_args!("extents of {}", node.ino()), extent.blocks())?;
+                    node.keep_extent(extent);
                 }
                 return found;
             }
