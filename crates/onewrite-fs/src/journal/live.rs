@@ -1,6 +1,7 @@
 //! Live: the transactions in the log, their blocks that are not home yet, and the used part of the ring.
 
 mod check;
+mod home_prefix;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -12,6 +13,7 @@ use super::place::LogPlace;
 use super::ring::{LogBlock, Ring};
 use super::transaction::TransactionId;
 use crate::block::{BlockNo, BlockRange};
+use home_prefix::{HomePrefix, LiveTransaction};
 
 /// A committed block that is not home yet.
 pub(super) struct Entry {
@@ -35,20 +37,6 @@ pub(super) struct CheckpointBlock {
     pub(super) tid: TransactionId,
     pub(super) page: Option<Page>,
     pub(super) place: LogPlace,
-}
-
-struct LiveTransaction {
-    tid: TransactionId,
-    committed_at: Nanos,
-    start: LogBlock,
-    /// Log blocks.
-    length: u32,
-    /// Home blocks that it logged.
-    blocks: Vec<BlockNo>,
-    /// Number of them that have an entry under this transaction.
-    not_home: usize,
-    /// Number of the FLUSH that makes the last of its home writes durable.
-    home_flush: u64,
 }
 
 /// A possible new tail, and the number of the FLUSH after which it is safe.
@@ -83,6 +71,8 @@ pub(super) struct Live {
     /// Number of log blocks of reclaimed transactions that still wait for TRIM; part of `used`.
     trimming: u32,
     transactions: VecDeque<LiveTransaction>,
+    /// The oldest transactions, all of whose blocks are home.
+    home: HomePrefix,
     entries: BTreeMap<BlockNo, Entry>,
     /// Number of entries whose content is in memory.
     in_memory: usize,
@@ -103,6 +93,7 @@ impl Live {
             promised: 0,
             trimming: 0,
             transactions: VecDeque::new(),
+            home: HomePrefix::default(),
             entries: BTreeMap::new(),
             in_memory: 0,
             forgotten: TransactionId::default(),
@@ -131,8 +122,7 @@ impl Live {
 
     /// Number of log blocks from the oldest transaction that is not home. A checkpoint could free them.
     pub(super) fn burden_blocks(&self) -> u32 {
-        let home = self.transactions.iter().take_while(|live| live.not_home == 0);
-        self.used - self.trimming - home.map(|live| live.length).sum::<u32>()
+        self.used - self.trimming - self.home.log_blocks
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -144,7 +134,7 @@ impl Live {
     }
 
     pub(super) fn oldest_commit(&self) -> Option<Nanos> {
-        self.transactions.iter().find(|live| live.not_home > 0).map(|live| live.committed_at)
+        self.transactions.get(self.home.transactions).map(|live| live.committed_at)
     }
 
     pub(super) fn newest(&self, block: BlockNo) -> Option<&Entry> {
@@ -156,8 +146,9 @@ impl Live {
         if self.in_memory <= pages_max {
             return;
         }
-        let done = self.forgotten;
-        for live in self.transactions.iter().skip_while(|live| live.tid < done) {
+        let Some(oldest) = self.transactions.front() else { return };
+        let done = self.forgotten.0.saturating_sub(oldest.tid.0).min(self.transactions.len() as u64);
+        for live in self.transactions.range(done as usize..) {
             if self.in_memory <= pages_max {
                 return;
             }
@@ -212,6 +203,7 @@ impl Live {
                 self.left(&older);
             }
         }
+        self.home.advance(&self.transactions);
     }
 
     /// Updates the counts after an entry was removed or superseded.
@@ -231,6 +223,7 @@ impl Live {
     pub(super) fn drop_entry(&mut self, block: BlockNo) {
         if let Some(entry) = self.entries.remove(&block) {
             self.left(&entry);
+            self.home.advance(&self.transactions);
         }
     }
 
@@ -243,7 +236,7 @@ impl Live {
     /// About `blocks_max` blocks to bring home, from the oldest transactions, sorted by home block.
     pub(super) fn batch(&self, blocks_max: usize) -> Vec<CheckpointBlock> {
         let mut batch = Vec::new();
-        for live in self.transactions.iter().filter(|live| live.not_home > 0) {
+        for live in self.transactions.range(self.home.transactions..).filter(|live| live.not_home > 0) {
             if !batch.is_empty() && batch.len() + live.not_home > blocks_max {
                 break;
             }
@@ -265,24 +258,18 @@ impl Live {
             let live = self.left(&entry);
             // Of one transaction some blocks are copied, others shared: sharing is durable at once, copies are not.
             live.home_flush = live.home_flush.max(home_flush);
+            self.home.advance(&self.transactions);
         }
     }
 
     /// The newest possible tail; `None` if the tail cannot move. `next` is the transaction after the live ones.
     pub(super) fn tail_candidate(&self, next: TransactionId) -> Option<TailCandidate> {
-        let home = self.transactions.iter().take_while(|live| live.not_home == 0);
-        let mut candidate =
-            TailCandidate { start: self.ring.first(), tid: next, home_flush: 0, transactions: 0, log_blocks: 0 };
-        for live in home {
-            candidate.transactions += 1;
-            candidate.log_blocks += live.length;
-            candidate.home_flush = candidate.home_flush.max(live.home_flush);
-        }
-        let (start, tid) = match self.transactions.get(candidate.transactions) {
+        let HomePrefix { transactions, log_blocks, home_flush } = self.home;
+        let (start, tid) = match self.transactions.get(transactions) {
             Some(live) => (live.start, live.tid),
             None => (self.end_of_last(), next),
         };
-        (candidate.transactions > 0).then_some(TailCandidate { start, tid, ..candidate })
+        (transactions > 0).then_some(TailCandidate { start, tid, home_flush, transactions, log_blocks })
     }
 
     /// The log block behind the last live transaction. A committing transaction may lie there already.
@@ -314,6 +301,7 @@ impl Live {
                 }
             }
         }
+        self.home = HomePrefix::of(&self.transactions);
         self.trimming += length;
         Some(Reclaimed { start, length })
     }

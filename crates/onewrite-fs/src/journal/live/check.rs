@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::super::ring::LogBlock;
 use super::super::transaction::TransactionId;
 use super::Live;
+use super::home_prefix::HomePrefix;
 #[cfg(test)]
 use crate::block::BlockNo;
 
@@ -15,6 +16,7 @@ impl Live {
     /// The first violated invariant.
     pub(in crate::journal) fn check(&self, committing: Option<TransactionId>) -> Result<(), String> {
         self.check_entries()?;
+        self.check_home()?;
         self.check_space(committing)?;
         self.check_logged(committing)
     }
@@ -61,6 +63,15 @@ impl Live {
         match in_memory == self.in_memory {
             true => Ok(()),
             false => Err(format!("{in_memory} entries are in memory; counted {}", self.in_memory)),
+        }
+    }
+
+    /// The home prefix is what one pass over all transactions finds.
+    fn check_home(&self) -> Result<(), String> {
+        let counted = HomePrefix::of(&self.transactions);
+        match counted == self.home {
+            true => Ok(()),
+            false => Err(format!("{counted:?} of the live transactions are home; remembered {:?}", self.home)),
         }
     }
 
