@@ -8,11 +8,13 @@
 //! - `free` of a descriptor counts the clear bits of the bitmap, waiting blocks included.
 //! - A group's descriptor in memory equals the one in its block of the table.
 //! - The bitmap bit of a waiting block is clear. Each count equals the number of bits that it counts.
+//! - Where a group remembers that there is no room, there is none ([`room`]).
 //!
 //! [`Groups::check`] and [`Allocator::check`](super::views::Allocator::check) verify them.
 
 mod allocate;
 mod check;
+mod room;
 
 use std::cell::{Cell, Ref, RefCell};
 use std::ops::Range;
@@ -21,6 +23,7 @@ use onewrite_block::PageBytes;
 
 use super::format::RawGroupDescriptor;
 pub(super) use allocate::{GrowthRequest, Source};
+use room::{Crowded, word};
 
 /// Blocks that one allocation or freeing may change: a bitmap and a block of descriptors.
 pub(super) const ALLOCATION_CREDITS: usize = 2;
@@ -40,6 +43,8 @@ struct Group {
     /// Freed blocks that wait for their transaction.
     waiting: Option<Box<Bitmap>>,
     waiting_count: u32,
+    /// Where a search for room finds nothing.
+    crowded: Cell<Crowded>,
     /// Free bits of the bitmap beyond the descriptor's count when the bitmap was first loaded; 0 in a sound image.
     /// Only debug builds note it.
     contradiction: Option<i64>,
@@ -58,7 +63,13 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn new(descriptors: Vec<RawGroupDescriptor>) -> Groups {
-        let group = |descriptor| Group { descriptor, waiting: None, waiting_count: 0, contradiction: None };
+        let group = |descriptor| Group {
+            descriptor,
+            waiting: None,
+            waiting_count: 0,
+            crowded: Cell::default(),
+            contradiction: None,
+        };
         let free = descriptors.iter().map(|descriptor| u64::from(descriptor.free_blocks())).sum();
         let all = RefCell::new(descriptors.into_iter().map(group).collect());
         Groups { all, free: Cell::new(free), waiting: Cell::new(0), reserved: Cell::new(0) }
@@ -106,11 +117,6 @@ impl Groups {
     pub(super) fn len(&self) -> u32 {
         self.all.borrow().len() as u32
     }
-}
-
-/// The 64-bit word number `index` of a bitmap.
-fn word(bitmap: &Bitmap, index: usize) -> u64 {
-    u64::from_le_bytes(bitmap[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
 }
 
 /// The first bit of the range that is free in both bitmaps ([`Bit::Free`]) or taken in at least one ([`Bit::Taken`]).

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
-use super::{Bit, Bitmap, count_set, next_bit, set_bits};
+use super::room::{Sizes, Space, UNIT_BLOCKS};
+use super::{Bit, Bitmap, Group, count_set, next_bit, set_bits};
 use crate::api::{FsError, FsResult};
 use crate::block::{BlockNo, BlockRange};
 use crate::ext4::format::group::BLOCK_UNINIT;
@@ -141,7 +142,7 @@ impl Allocator<'_> {
         }
         let (goal_group, groups) = (self.layout().group_of_block(goal), self.groups().len());
         let from = self.layout().index_in_group(goal);
-        let at_goal = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
+        let at_goal = |Space { bitmap, waiting, .. }: Space<'_>, end: u32| {
             let limit = end.min(from + wanted);
             let stop = next_bit(bitmap, waiting, from..limit, Bit::Taken).unwrap_or(limit);
             (stop - from >= wanted.min(ROOM_BLOCKS_MIN)).then_some(from..stop)
@@ -153,9 +154,9 @@ impl Allocator<'_> {
         let is_roomy = |group: &u32| self.groups().available(*group) >= room;
         let roomy_groups = (goal_group..groups).chain(0..goal_group).filter(is_roomy).take(ROOM_GROUPS_MAX);
         for group in roomy_groups {
-            let roomy = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end: u32| {
+            let roomy = |space: Space<'_>, end: u32| {
                 let from = if group == goal_group { from } else { 0 };
-                find_room(bitmap, waiting, from..end, Sizes { least: room, wanted })
+                space.find_room(from..end, Sizes { least: room, wanted })
             };
             if let Some(range) = self.allocate_in_group(handle, group, roomy).await? {
                 return Ok(range);
@@ -182,9 +183,7 @@ impl Allocator<'_> {
                     continue;
                 }
                 let from = if group == goal_group { self.layout().index_in_group(goal) } else { 0 };
-                let run = |bitmap: &Bitmap, waiting: Option<&Bitmap>, end| {
-                    find_run(bitmap, waiting, from..end, Sizes { least, wanted })
-                };
+                let run = |space: Space<'_>, end| find_run(space, from..end, Sizes { least, wanted });
                 if let Some(range) = self.allocate_in_group(handle, group, run).await? {
                     return Ok(range);
                 }
@@ -198,7 +197,7 @@ impl Allocator<'_> {
         &self,
         handle: &mut Handle,
         group: u32,
-        find: impl Fn(&Bitmap, Option<&Bitmap>, u32) -> Option<Range<u32>>,
+        find: impl Fn(Space<'_>, u32) -> Option<Range<u32>>,
     ) -> FsResult<Option<BlockRange>> {
         loop {
             self.load_descriptor(group).await?;
@@ -210,8 +209,8 @@ impl Allocator<'_> {
             let run = {
                 let page = self.pages().peek(block_key(bitmap_block)).expect("just loaded");
                 let groups = self.groups().all.borrow();
-                let waiting = groups[group as usize].waiting.as_deref();
-                find(&page.bytes(), waiting, end)
+                let Group { waiting, crowded, .. } = &groups[group as usize];
+                find(Space { bitmap: &page.bytes(), waiting: waiting.as_deref(), crowded }, end)
             };
             let Some(run) = run else { return Ok(None) };
             let count = run.end - run.start;
@@ -328,6 +327,7 @@ impl Allocator<'_> {
             let waiting = group.waiting.as_mut().expect("freed blocks wait");
             let (index, count) = (self.layout().index_in_group(range.start), range.count as u32);
             set_bits(waiting, index..index + count, Bit::Free);
+            group.crowded.set(group.crowded.get().freed(index..index + count));
             group.waiting_count -= count;
             self.groups().waiting.set(self.groups().waiting.get() - u64::from(count));
             if group.waiting_count == 0 {
@@ -355,20 +355,9 @@ fn wrong_count(group: u32, free: u32) -> FsError {
     FsError::Damaged { place: format!("descriptor of group {group}"), problem }
 }
 
-/// Minimum and wanted number of consecutive free bits.
-#[derive(Clone, Copy)]
-struct Sizes {
-    least: u32,
-    wanted: u32,
-}
-
 /// The first run of at least `least` free bits in the range, or else before it; at most `wanted` bits of it.
-fn find_run(
-    bitmap: &Bitmap,
-    waiting: Option<&Bitmap>,
-    range: Range<u32>,
-    Sizes { least, wanted }: Sizes,
-) -> Option<Range<u32>> {
+fn find_run(space: Space<'_>, range: Range<u32>, Sizes { least, wanted }: Sizes) -> Option<Range<u32>> {
+    let Space { bitmap, waiting, .. } = space;
     let Range { start: from, end } = range;
     let search = |mut bit: u32, end: u32| {
         while let Some(start) = next_bit(bitmap, waiting, bit..end, Bit::Free) {
@@ -388,42 +377,13 @@ fn find_run(
 /// of two of the file's length. It is a multiple of eight within [`ROOM_BLOCKS_MIN`] and [`ROOM_BLOCKS_MAX`].
 fn room_blocks(logical: u32, wanted: u32) -> u32 {
     let doubled = (u64::from(logical) + u64::from(wanted) + 1).next_power_of_two() - u64::from(logical);
-    (doubled.min(u64::from(ROOM_BLOCKS_MAX)) as u32).max(ROOM_BLOCKS_MIN).next_multiple_of(8)
-}
-
-/// Up to `wanted` free bits that start at a multiple of eight, from a run of at least `least`. Takes the first such run
-/// in the range, or else before it.
-fn find_room(
-    bitmap: &Bitmap,
-    waiting: Option<&Bitmap>,
-    range: Range<u32>,
-    Sizes { least: room, wanted }: Sizes,
-) -> Option<Range<u32>> {
-    let Range { start: from, end } = range;
-    let is_free = |byte: u32| {
-        let byte = byte as usize;
-        bitmap[byte] == 0 && waiting.is_none_or(|waiting| waiting[byte] == 0)
-    };
-    let (first, bytes) = (from.div_ceil(8), end / 8);
-    let needed = room / 8;
-    let search = |first: u32, last: u32| {
-        let mut length = 0;
-        for byte in first..last {
-            length = if is_free(byte) { length + 1 } else { 0 };
-            if length == needed {
-                let start = byte + 1 - length;
-                let stop = (byte + 1..last).find(|next| !is_free(*next) || (next - start) * 8 >= wanted);
-                let room = (stop.unwrap_or(last) - start) * 8;
-                return Some(start * 8..start * 8 + room.min(wanted));
-            }
-        }
-        None
-    };
-    search(first, bytes).or_else(|| search(0, first.min(bytes)))
+    (doubled.min(u64::from(ROOM_BLOCKS_MAX)) as u32).max(ROOM_BLOCKS_MIN).next_multiple_of(UNIT_BLOCKS)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -432,7 +392,9 @@ mod tests {
         set_bits(&mut bitmap, 0..100, Bit::Taken);
         set_bits(&mut bitmap, 110..200, Bit::Taken);
         set_bits(&mut waiting, 200..250, Bit::Taken);
-        let find = |from, least, wanted| find_run(&bitmap, Some(&waiting), from..1000, Sizes { least, wanted });
+        let crowded = Cell::default();
+        let space = Space { bitmap: &bitmap, waiting: Some(&waiting), crowded: &crowded };
+        let find = |from, least, wanted| find_run(space, from..1000, Sizes { least, wanted });
         assert_eq!(find(0, 1, 4), Some(100..104));
         assert_eq!(find(0, 1, 40), Some(100..110));
         assert_eq!(find(0, 20, 40), Some(250..290));
@@ -447,7 +409,9 @@ mod tests {
         set_bits(&mut bitmap, 24..25, Bit::Taken);
         set_bits(&mut waiting, 40..42, Bit::Taken);
         let sizes = |wanted| Sizes { least: room_blocks(0, wanted), wanted };
-        let find = |from, wanted| find_room(&bitmap, Some(&waiting), from..1000, sizes(wanted));
+        let crowded = Cell::default();
+        let space = Space { bitmap: &bitmap, waiting: Some(&waiting), crowded: &crowded };
+        let find = |from, wanted| space.find_room(from..1000, sizes(wanted));
         assert_eq!(find(0, 3), Some(8..11));
         assert_eq!(find(9, 3), Some(16..19));
         assert_eq!(find(17, 10), Some(48..58));

@@ -78,6 +78,7 @@ impl Allocator<'_> {
             let Some(before) = group.contradiction else { continue };
             self.check_descriptor(number, group)?;
             let Some(page) = self.pages().peek(block_key(group.descriptor.block_bitmap())) else { continue };
+            check_crowded(number, group, &page.bytes())?;
             let now = self.contradiction(number, group, &page.bytes());
             if now != before {
                 return Err(format!("group {number} has {now} more free bits than it counts; {before} when loaded"));
@@ -116,11 +117,25 @@ impl Allocator<'_> {
         if clear != counted {
             return Err(format!("{clear} blocks of group {number} are free; counted {counted}"));
         }
+        check_crowded(number, group, bitmap)?;
         let taken = |waiting: &Bitmap| waiting.iter().zip(bitmap).any(|(waiting, taken)| waiting & taken != 0);
         match group.waiting.as_deref().is_some_and(taken) {
             true => Err(format!("a block of group {number} waits to be free and is taken")),
             false => Ok(()),
         }
+    }
+}
+
+/// # Errors
+/// If a byte is wholly free of which the group remembers that it is not.
+fn check_crowded(number: u32, group: &Group, bitmap: &Bitmap) -> Result<(), String> {
+    let is_free = |byte: &u32| {
+        let byte = *byte as usize;
+        bitmap[byte] == 0 && group.waiting.as_ref().is_none_or(|waiting| waiting[byte] == 0)
+    };
+    match group.crowded.get().bytes().find(is_free) {
+        Some(byte) => Err(format!("byte {byte} of the bitmap of group {number} is free; remembered as crowded")),
+        None => Ok(()),
     }
 }
 
@@ -132,6 +147,7 @@ fn ones(bitmap: &Bitmap) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ext4::balloc::room::Crowded;
     use crate::ext4::balloc::{Bit, set_bits};
     use crate::ext4::format::RawGroupDescriptor;
 
@@ -165,6 +181,17 @@ mod tests {
         let broken = groups();
         broken.waiting.set(1);
         assert!(broken.check().unwrap_err().contains("2 of them wait"));
+    }
+
+    #[test]
+    fn room_that_is_remembered_as_crowded_is_told() {
+        let broken = groups();
+        let group = &broken.all.borrow()[0];
+        let mut bitmap = [0xff; PAGE_SIZE];
+        group.crowded.set(Crowded::default().with(3..10));
+        assert_eq!(check_crowded(0, group, &bitmap), Ok(()));
+        bitmap[9] = 0;
+        assert!(check_crowded(0, group, &bitmap).unwrap_err().contains("byte 9 of the bitmap of group 0 is free"));
     }
 
     #[test]
