@@ -30,12 +30,23 @@ impl Pattern {
     /// The bytes of the recipe.
     pub fn bytes(self) -> PageBytes {
         let mut bytes = [0; PAGE_SIZE];
-        let random = PAGE_SIZE * usize::from(100 - self.compressible_percent.min(100)) / 100;
-        let mut state = self.seed;
-        for chunk in bytes[..random].chunks_mut(8) {
-            chunk.copy_from_slice(&split_mix(&mut state).to_le_bytes()[..chunk.len()]);
-        }
+        self.write_to(&mut bytes);
         bytes
+    }
+
+    /// Number of bytes in front of the zeros.
+    fn random_bytes(self) -> usize {
+        PAGE_SIZE * usize::from(100 - self.compressible_percent.min(100)) / 100
+    }
+
+    /// Writes the bytes over a page of zeros.
+    fn write_to(self, zeros: &mut PageBytes) {
+        let (mut state, random) = (self.seed, self.random_bytes());
+        let (words, rest) = zeros[..random].as_chunks_mut::<8>();
+        for word in words {
+            *word = split_mix(&mut state).to_le_bytes();
+        }
+        rest.copy_from_slice(&split_mix(&mut state).to_le_bytes()[..rest.len()]);
     }
 }
 
@@ -97,10 +108,41 @@ impl Page {
         }
     }
 
+    /// Lets `look` see the bytes. Those of a pattern are generated where it sees them, and moved nowhere.
+    pub fn with_bytes<T>(&self, look: impl FnOnce(&PageBytes) -> T) -> T {
+        match &self.0 {
+            Content::Zeros => look(&ZERO_BYTES),
+            Content::Pattern(pattern) => {
+                let mut bytes = [0; PAGE_SIZE];
+                pattern.write_to(&mut bytes);
+                look(&bytes)
+            }
+            Content::Bytes(bytes) => look(bytes),
+        }
+    }
+
+    /// The first four bytes. Of a pattern it generates no others.
+    pub fn first_bytes(&self) -> [u8; 4] {
+        let mut first = [0; 4];
+        match &self.0 {
+            Content::Zeros => (),
+            Content::Pattern(pattern) => {
+                let (random, mut state) = (pattern.random_bytes().min(4), pattern.seed);
+                first[..random].copy_from_slice(&split_mix(&mut state).to_le_bytes()[..random]);
+            }
+            Content::Bytes(bytes) => first.copy_from_slice(&bytes[..4]),
+        }
+        first
+    }
+
     /// The bytes, to change; copied first if another handle shares them.
     pub fn bytes_mut(&mut self) -> &mut PageBytes {
         if !matches!(self.0, Content::Bytes(_)) {
-            self.0 = Content::Bytes(Arc::new(*self.bytes()));
+            let mut bytes = Arc::new(ZERO_BYTES);
+            if let Content::Pattern(pattern) = &self.0 {
+                pattern.write_to(Arc::get_mut(&mut bytes).expect("no other handle has it yet"));
+            }
+            self.0 = Content::Bytes(bytes);
         }
         match &mut self.0 {
             Content::Bytes(bytes) => Arc::make_mut(bytes),
@@ -142,7 +184,7 @@ impl Page {
 
     /// CRC32C of the bytes, to compare content cheaply.
     pub fn digest(&self) -> u32 {
-        crc32c(!0, &self.bytes()[..])
+        self.with_bytes(|bytes| crc32c(!0, bytes))
     }
 }
 
@@ -184,6 +226,25 @@ mod tests {
         assert_eq!(page, Page::new(pattern.bytes()));
         assert_ne!(page, Page::pattern(Pattern { seed: 8, compressible_percent: 50 }));
         assert!(page.bytes()[2048..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn every_way_to_the_bytes_of_a_pattern_gives_the_same() {
+        for compressible_percent in 0..=100 {
+            let pattern = Pattern { seed: 11 + u64::from(compressible_percent), compressible_percent };
+            let page = Page::pattern(pattern);
+            let bytes = pattern.bytes();
+            assert_eq!(page.with_bytes(|seen| *seen), bytes);
+            assert_eq!(page.first_bytes(), bytes[..4]);
+            assert_eq!(*page.clone().bytes_mut(), bytes);
+        }
+        assert_eq!((Page::ZEROS.first_bytes(), Page::from_slice(b"page").first_bytes()), ([0; 4], *b"page"));
+    }
+
+    #[test]
+    fn the_bytes_of_a_recipe_never_change() {
+        let digest = |compressible_percent| Page::pattern(Pattern { seed: 7, compressible_percent }).digest();
+        assert_eq!([0, 50, 99].map(digest), [0x727d_b7bc, 0xa935_9e53, 0x3c61_daf8]);
     }
 
     #[test]

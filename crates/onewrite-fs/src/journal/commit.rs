@@ -324,7 +324,7 @@ pub(super) fn encode(
         let descriptor = style.descriptor(sequence, &tags);
         if sums_all {
             sum.add(&descriptor);
-            copies.iter().for_each(|page| sum.add(&page.bytes()[..]));
+            copies.iter().for_each(|page| page.with_bytes(|bytes| sum.add(bytes)));
         }
         pages.push(Page::new(descriptor));
         let first = pages.len() as u32;
@@ -375,7 +375,7 @@ fn says(
 
 fn tag(style: &Style, sequence: Sequence, home_block: BlockNo, page: &Page) -> (Tag, Page) {
     let (copy, is_escaped) = format::escape(page);
-    let checksum = style.block_checksum(sequence, &copy.bytes());
+    let checksum = copy.with_bytes(|bytes| style.block_checksum(sequence, bytes));
     (Tag { home_block, is_escaped, checksum }, copy)
 }
 

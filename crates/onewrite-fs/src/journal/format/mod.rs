@@ -195,7 +195,7 @@ pub struct Tag {
 
 /// The log's copy of `page`, and whether it is escaped: a magic number at its start becomes zeros.
 pub fn escape(page: &Page) -> (Page, bool) {
-    if be32(&page.bytes()[..], 0) != MAGIC {
+    if u32::from_be_bytes(page.first_bytes()) != MAGIC {
         return (page.clone(), false);
     }
     let mut escaped = page.clone();
