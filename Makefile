@@ -4,7 +4,9 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
+.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep \
+  crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries mutants mutants-sample kill-deep kills \
+  databases pjdfstest xfstests install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -12,7 +14,8 @@ demo: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) compare varmail --modes ordered,data,data+async --device sata-850pro --seed 1 \
 	  --runtime 10s --images $(OUT)/demo --force --html $(OUT)/demo.html
-	@for image in $(OUT)/demo/*.img; do echo "e2fsck -fn $$image"; PATH="$$PATH:/usr/sbin:/sbin" e2fsck -fn $$image || exit 1; done
+	@PATH="$$PATH:/usr/sbin:/sbin"; for image in $(OUT)/demo/*.img; do \
+	  echo "e2fsck -fn $$image"; e2fsck -fn $$image || exit 1; done
 	@echo "report: $(OUT)/demo.html"
 
 ## test: all tests, of the Python package too; those that need loop devices, FUSE or pip say loudly when they are skipped (ARGS=--show-output for what they found)
@@ -110,7 +113,8 @@ mutants: deps
 
 ## mutants-sample: ten of them, drawn by SEED=..., against the explorer alone; fails if fewer than six are caught
 mutants-sample: deps
-	scripts/mutants.py --room "$${CARGO_TARGET_DIR:-target}/mutants" --sample 10 --seed $(or $(SEED),1) --states 3000 --no-tests --least 60
+	scripts/mutants.py --room "$${CARGO_TARGET_DIR:-target}/mutants" --sample 10 --seed $(or $(SEED),1) --states 3000 \
+	  --no-tests --least 60
 
 ## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (half an hour on a busy machine)
 kill-deep: deps
@@ -118,7 +122,8 @@ kill-deep: deps
 
 ## kills: the process of a mount killed a hundred times at random moments in each mode, as root (an hour)
 kills: deps
-	ONEWRITE_KILLS=$(or $(KILLS),100) $(CARGO) test --release --package onewrite --test mount -- --nocapture what_was_synced
+	ONEWRITE_KILLS=$(or $(KILLS),100) \
+	  $(CARGO) test --release --package onewrite --test mount -- --nocapture what_was_synced
 
 ## databases: MariaDB and PostgreSQL on the mount, a minute of load and twenty kills each, as root (ten minutes; mariadb-server, sysbench, postgresql)
 databases: deps

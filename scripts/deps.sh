@@ -39,6 +39,7 @@ if [ -n "$missing" ]; then
 fi
 if ! command -v "${CARGO:-cargo}" >/dev/null 2>&1; then
     echo "missing: cargo, the Rust toolchain of version 1.95 or later (Debian 12's is older)" >&2
-    echo "cure: install rustup (package rustup on newer Debian, else from rustup.rs), then: rustup toolchain install stable" >&2
+    echo "cure: install rustup (package rustup on newer Debian, else from rustup.rs)," \
+        "then: rustup toolchain install stable" >&2
     exit 1
 fi

@@ -264,7 +264,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="seed of the explorer and of --sample (%(default)s)")
     parser.add_argument("--no-tests", dest="tests", action="store_false", help="the explorer alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants side by side (%(default)s)")
-    parser.add_argument("--timeout", type=int, default=900, help="seconds for a run, after which it hangs (%(default)s)")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds after which a run hangs (%(default)s)")
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT", help="exit with 1 if fewer are killed")
     parser.add_argument("--room", type=pathlib.Path, default=ROOT / "target" / "mutants", help="for copy and build")
     parser.add_argument("--out", type=pathlib.Path, help="write the result here, too")
@@ -278,10 +278,11 @@ def main():
         fail("the tables do not fit the source\n  " + "\n  ".join(wrong))
     if options.check:
         return print(f"{len(mutants)} mutants fit the source")
-    chosen = [
-        mutant for mutant in mutants
-        if not options.only or any(fnmatch.fnmatch(name, only) for name in (mutant.name, mutant.table) for only in options.only)
-    ]
+    def is_asked_for(mutant):
+        names = (mutant.name, mutant.table)
+        return not options.only or any(fnmatch.fnmatch(name, only) for name in names for only in options.only)
+
+    chosen = [mutant for mutant in mutants if is_asked_for(mutant)]
     if options.sample and options.sample < len(chosen):
         chosen = sorted(random.Random(options.seed).sample(chosen, options.sample), key=lambda mutant: mutant.number)
     if not chosen:

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Runs pjdfstest (about 8,800 checks of what POSIX and Linux say of names, owners and modes) on a mount, as root.
 # Usage: scripts/pjdfstest.sh ONEWRITE CHECKOUT. CHECKOUT is a copy of github.com/pjd/pjdfstest; it is built
-# there (autoconf, automake, a C compiler). MODE names the journal mode (ordered). Ends with prove's own summary; exit status 1 if a check failed.
+# there (autoconf, automake, a C compiler). MODE names the journal mode (ordered). Ends with prove's own summary; exit
+# status 1 if a check failed.
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 onewrite=$(realpath "$1") suite=$(realpath "$2") mode=${MODE:-ordered}
-[ -x "$suite/pjdfstest" ] || (cd "$suite" && autoreconf -ifs && ./configure && make pjdfstest) > "$suite/build.log" 2>&1 ||
+[ -x "$suite/pjdfstest" ] ||
+  (cd "$suite" && autoreconf -ifs && ./configure && make pjdfstest) > "$suite/build.log" 2>&1 ||
   { tail "$suite/build.log" >&2; exit 1; }
 
 room=$(mktemp -d)

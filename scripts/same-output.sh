@@ -44,8 +44,8 @@ same() {
 }
 
 for mode in $({ "$new" names modes; "$new" names padded; } | cut -d ' ' -f 1 | sort -u); do
-  same "run-varmail-$mode" run varmail --mode "$mode" --device nvme-share --seed 7 --runtime 2s --image images/disk.img \
-    --page-trace images/pages.trace --json -
+  same "run-varmail-$mode" run varmail --mode "$mode" --device nvme-share --seed 7 --runtime 2s \
+    --image images/disk.img --page-trace images/pages.trace --json -
 done
 compared="--modes ordered,data,data+async,sdj+async --device nvme-share --seed 3 --json -"
 # shellcheck disable=SC2086
@@ -54,7 +54,8 @@ compared="--modes ordered,data,data+async,sdj+async --device nvme-share --seed 3
   same compare-webserver compare webserver $compared --runtime 2s
   same compare-postmark compare postmark $compared --operations 3000
 }
-"$old" run fileserver --mode ordered --seed 4 --runtime 2s --page-trace "$scratch/pages.trace" > "$scratch/trace.log" 2>&1
+"$old" run fileserver --mode ordered --seed 4 --runtime 2s --page-trace "$scratch/pages.trace" \
+  > "$scratch/trace.log" 2>&1
 same cache cache "$scratch/pages.trace" --size 10% --json -
 same crash-ordered crash random:40 --mode ordered --states 600 --seed 5 --json -
 same crash-data crash random:40 --mode data --states 600 --seed 6 --json -

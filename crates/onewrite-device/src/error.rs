@@ -1,5 +1,8 @@
 //! Errors before a device exists. An existing device reports `DeviceError`.
 
+use std::io;
+use std::path::Path;
+
 use thiserror::Error;
 
 /// Why a profile or a device could not be made.
@@ -45,7 +48,7 @@ pub enum Error {
         /// The attempted operation.
         operation: &'static str,
         /// The kind of failure.
-        kind: std::io::ErrorKind,
+        kind: io::ErrorKind,
         /// The system's words.
         message: String,
         /// What the user can do.
@@ -61,4 +64,9 @@ pub enum Error {
         /// What the user can do.
         cure: String,
     },
+}
+
+/// The error of an `operation` that the host refused.
+pub(crate) fn refuse(path: &Path, operation: &'static str, error: &io::Error, cure: &'static str) -> Error {
+    Error::Host { path: path.display().to_string(), operation, kind: error.kind(), message: error.to_string(), cure }
 }

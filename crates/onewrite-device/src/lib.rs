@@ -13,6 +13,8 @@
 //! # Ok::<(), onewrite_device::Error>(())
 //! ```
 
+#![deny(unreachable_pub)]
+
 mod address;
 mod age;
 mod error;

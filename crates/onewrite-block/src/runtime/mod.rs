@@ -136,17 +136,19 @@ impl Executor {
     where
         F::Output: 'static,
     {
-        let result = Rc::new(Cell::new(None));
+        let result = Rc::new(RefCell::new(None));
         let slot = Rc::clone(&result);
-        self.runtime().spawn(async move { slot.set(Some(future.await)) });
-        loop {
-            if let Some(output) = result.take() {
-                return Ok(output);
-            }
+        self.runtime().spawn(async move {
+            let output = future.await;
+            *slot.borrow_mut() = Some(output);
+        });
+        // A look, not a `take`, which moves a large result at each turn.
+        while result.borrow().is_none() {
             if self.turn()? == Turn::Idle {
                 self.0.bell().wait(None);
             }
         }
+        Ok(result.take().expect("the loop ends when it is there"))
     }
 
     /// Runs until no task is ready and no event is left. Background tasks that wait for a signal or at an open

@@ -215,7 +215,8 @@ static void mappings(struct ow_fs *fs) {
     void *bytes[2];
     size_t size[2];
     struct ow_draft *draft = ow_draft_begin(fs), *other = ow_draft_begin(fs);
-    struct ow_draft_file *one = ow_draft_create(draft, "/map-one", 0600), *two = ow_draft_create(draft, "/map-two", 0600);
+    struct ow_draft_file *one = ow_draft_create(draft, "/map-one", 0600);
+    struct ow_draft_file *two = ow_draft_create(draft, "/map-two", 0600);
     CHECK(ow_draft_pwrite(one, "old one", 7, 0) == 7 && ow_draft_ftruncate(two, 20 << 20) == 0);
     CHECK(ow_draft_commit(draft) == 0);
     struct ow_mapping *first = ow_mapping_begin(one, &bytes[0], &size[0]);

@@ -22,9 +22,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::open::refuse;
 use super::users::{self, Locker, Loop, Use};
-use crate::error::Error;
+use crate::error::{Error, refuse};
 
 /// Why a file or disk is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

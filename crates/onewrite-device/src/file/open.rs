@@ -9,11 +9,7 @@ use onewrite_block::{Geometry, PAGE_SIZE, TrimRead};
 
 use super::work::Alignment;
 use super::{Access, FileDisk, Hold, reflink};
-use crate::error::Error;
-
-pub(super) fn refuse(path: &Path, operation: &'static str, error: &io::Error, cure: &'static str) -> Error {
-    Error::Host { path: path.display().to_string(), operation, kind: error.kind(), message: error.to_string(), cure }
-}
+use crate::error::{Error, refuse};
 
 /// The cure if a file cannot be opened for writing.
 fn cure_of_writing(path: &Path, error: &io::Error) -> &'static str {

@@ -46,6 +46,13 @@ struct PathNode {
     position: usize,
 }
 
+/// An extent and the leaf that holds it, at the entry before `leaf.position`. Holds until the task waits.
+#[derive(Clone, Copy, Debug)]
+struct FoundExtent {
+    extent: Extent,
+    leaf: PathNode,
+}
+
 /// A node of a path and the node above it.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
@@ -382,7 +389,9 @@ impl Extents<'_> {
         node: &Node,
         range: Range<u64>,
     ) -> FsResult<Option<Extent>> {
-        let Some(mut found) = self.last_extent_in(node, range.clone()).await? else { return Ok(None) };
+        let Some(FoundExtent { extent: mut found, .. }) = self.last_extent_in(node, range.clone()).await? else {
+            return Ok(None);
+        };
         // No longer than a group, so that the piece lies in at most two groups.
         let end = range.end.min(found.logical_end());
         let start =
@@ -421,7 +430,7 @@ impl Extents<'_> {
     }
 
     /// The last extent with a block in the range.
-    async fn last_extent_in(&self, node: &Node, range: Range<u64>) -> FsResult<Option<Extent>> {
+    async fn last_extent_in(&self, node: &Node, range: Range<u64>) -> FsResult<Option<FoundExtent>> {
         if range.is_empty() {
             return Ok(None);
         }
@@ -430,7 +439,7 @@ impl Extents<'_> {
         let leaf = *path.last().expect("a path has a leaf");
         let Some(position) = leaf.position.checked_sub(1) else { return Ok(None) };
         let extent = self.with_tree(node, leaf, |tree| tree.extent(position))?;
-        Ok((extent.logical_end() > range.start).then_some(extent))
+        Ok((extent.logical_end() > range.start).then_some(FoundExtent { extent, leaf }))
     }
 
     /// Removes the entry at the end of the path and all nodes that become empty.

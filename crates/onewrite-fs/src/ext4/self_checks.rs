@@ -9,7 +9,7 @@ use super::balloc::{Bit, set_bits};
 use super::mkfs::{MkfsOptions, plan};
 use super::volume::Volume;
 use super::{Ext4, Mode, MountOptions};
-use crate::api::{FileSystem, FileView, Manner, NewNode, Position};
+use crate::api::{Allocation, FileSystem, FileView, Manner, NewNode, Position};
 use crate::block::BlockNo;
 use crate::content::Content;
 
@@ -163,6 +163,24 @@ fn a_write_asks_the_map_once() {
         });
         assert_eq!(lookups, [1, 1], "{mode:?}: into a hole, and over its own content");
     }
+}
+
+#[test]
+fn a_direct_write_into_blocks_walks_the_map_once() {
+    let lookups = on_mount(Mode::Ordered, async |fs| {
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await.expect("file");
+        let page = PAGE_SIZE as u64;
+        fs.allocate(file, 0, 16 * page, Allocation::Extend).await.expect("blocks");
+        let (content, direct) = (vec![1; 2 * PAGE_SIZE], Manner { direct: true });
+        let mut lookups = Vec::new();
+        for _ in 0..2 {
+            let before = fs.volume().map_lookups();
+            fs.write(file, Position::At(4 * page), Content::Bytes(&content), direct).await.expect("write");
+            lookups.push(fs.volume().map_lookups() - before);
+        }
+        lookups
+    });
+    assert_eq!(lookups, [1, 1], "into unwritten blocks, and over its own content");
 }
 
 #[test]

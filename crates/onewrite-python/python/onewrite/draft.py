@@ -104,7 +104,7 @@ class Draft:
             mapping._keep()
 
     def _undo(self, has_others: bool) -> None:
-        """After a commit that failed: takes what was put from mappings out of the draft, and leaves its other changes."""
+        """After a commit that failed: takes what mappings put out of the draft, and leaves its other changes."""
         if not has_others:
             self._draft.abort()
         for mapping in self._mapped:

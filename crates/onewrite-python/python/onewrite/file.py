@@ -20,7 +20,9 @@ BUFFER_BYTES = 128 << 10
 class RawFile(io.RawIOBase):
     """The file without a buffer: each call is one of the file system, of at most 1 MiB."""
 
-    def __init__(self, file: _native.File | _native.DraftFile, *, reads: bool, writes: bool, appends: bool, name: str) -> None:
+    def __init__(
+        self, file: _native.File | _native.DraftFile, *, reads: bool, writes: bool, appends: bool, name: str
+    ) -> None:
         super().__init__()
         self._file = file
         self._reads, self._writes, self._appends = reads, writes, appends

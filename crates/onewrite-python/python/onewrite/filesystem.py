@@ -262,8 +262,8 @@ class Fs(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     def share(self, ranges: list[tuple[str, int, str, int, int]]) -> None:
         """Makes the target of every range read as its source does, as one step that is durable when the call returns.
 
-        A range is source, byte there, target, byte there, length; all numbers are multiples of 4096. A device with SHARE
-        writes nothing for it; else a mode that logs content logs it once more, and others refuse (EOPNOTSUPP).
+        A range is source, byte there, target, byte there, length; all numbers are multiples of 4096. A device with
+        SHARE writes nothing for it; else a mode that logs content logs it once more, and others refuse (EOPNOTSUPP).
         """
         volume = self._volume
         paths = {path for source, _, target, _, _ in ranges for path in (source, target)}

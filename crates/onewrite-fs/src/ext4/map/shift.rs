@@ -107,7 +107,7 @@ impl Extents<'_> {
 
     /// The block of the file behind its last extent.
     pub(in crate::ext4) async fn mapped_end(&self, node: &Node) -> FsResult<u64> {
-        Ok(self.last_extent_in(node, 0..1 << 32).await?.map_or(0, |extent| extent.logical_end()))
+        Ok(self.last_extent_in(node, 0..1 << 32).await?.map_or(0, |found| found.extent.logical_end()))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Extent, Extents, FsResult, Handle, Node, join, wrong_tree};
+use super::{Extent, Extents, FoundExtent, FsResult, Handle, Node, join};
 
 impl Extents<'_> {
     /// Marks the unwritten blocks in `range` as written. The caller saves the inode.
@@ -19,9 +19,11 @@ impl Extents<'_> {
         node: &Node,
         range: Range<u64>,
     ) -> FsResult<()> {
-        let is_whole = |found: &Extent| u64::from(found.logical) == range.start && found.logical_end() == range.end;
+        let is_whole = |found: &FoundExtent| {
+            u64::from(found.extent.logical) == range.start && found.extent.logical_end() == range.end
+        };
         if let Some(found) = self.last_extent_in(node, range.clone()).await?.filter(is_whole) {
-            return self.set_written(handle, node, found).await;
+            return self.set_written(handle, node, found);
         }
         for border in [range.start, range.end] {
             if let Ok(border) = u32::try_from(border) {
@@ -30,23 +32,19 @@ impl Extents<'_> {
         }
         let mut end = range.end;
         while let Some(found) = self.last_extent_in(node, range.start..end).await? {
-            self.set_written(handle, node, found).await?;
-            end = u64::from(found.logical);
+            self.set_written(handle, node, found)?;
+            end = u64::from(found.extent.logical);
         }
         Ok(())
     }
 
-    /// Marks one extent as written and joins it to adjacent extents in its node.
-    async fn set_written(&self, handle: &mut Handle, node: &Node, extent: Extent) -> FsResult<()> {
-        let leaf = *self.path(node, extent.logical).await?.last().expect("a path has a leaf");
-        let position = leaf.position.wrapping_sub(1);
-        let (found, before, behind) = self.with_tree(node, leaf, |tree| {
+    /// Marks one extent as written and joins it to adjacent extents in its node. Does not wait.
+    fn set_written(&self, handle: &mut Handle, node: &Node, FoundExtent { extent, leaf }: FoundExtent) -> FsResult<()> {
+        let position = leaf.position - 1;
+        let (before, behind) = self.with_tree(node, leaf, |tree| {
             let at = |position: usize| (position < tree.len()).then(|| tree.extent(position));
-            (at(position), at(position.wrapping_sub(1)), at(leaf.position))
+            (at(position.wrapping_sub(1)), at(leaf.position))
         })?;
-        if found != Some(extent) {
-            return Err(wrong_tree(node, format!("block {} is found in one node only", extent.logical)));
-        }
         let written = Extent { unwritten: false, ..extent };
         let with_behind = behind.and_then(|behind| join(written, behind));
         let whole = with_behind.unwrap_or(written);

@@ -1,11 +1,12 @@
-# MariaDB on the mount `mnt` below the working directory. $1: make | load | commit | check; $DOUBLEWRITE: 0 or 1; $LOAD_SECONDS.
+# MariaDB on the mount `mnt` below the working directory. $1: make | load | commit | check; $DOUBLEWRITE: 0 or 1;
+# $LOAD_SECONDS.
 set -eu
 room=$PWD; data=$room/mnt/db; socket=$room/run/s
 
 start() {
-    mariadbd --no-defaults --user=mysql --datadir="$data" --skip-networking --socket="$socket" --pid-file="$room/run/pid" \
-        --innodb-doublewrite="$DOUBLEWRITE" --innodb-buffer-pool-size=32M --innodb-log-file-size=16M \
-        --innodb-flush-log-at-trx-commit=1 > "$room/server.log" 2>&1 &
+    mariadbd --no-defaults --user=mysql --datadir="$data" --skip-networking --socket="$socket" \
+        --pid-file="$room/run/pid" --innodb-doublewrite="$DOUBLEWRITE" --innodb-buffer-pool-size=32M \
+        --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=1 > "$room/server.log" 2>&1 &
     server=$!
     for _ in $(seq 600); do
         mariadb-admin --no-defaults -uroot -S "$socket" ping > "$room/ping.log" 2>&1 && return

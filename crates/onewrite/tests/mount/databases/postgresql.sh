@@ -38,7 +38,8 @@ commit) # Commits numbers, and prints each when it is durable, until it is kille
 check) # Prints the greatest number.
     start
     sql -c 'create extension if not exists amcheck'
-    sql -c "select count(*) from (select bt_index_check(oid, true) from pg_class where relkind = 'i' and relam = 403) c" >&2
+    indexes="select bt_index_check(oid, true) from pg_class where relkind = 'i' and relam = 403"
+    sql -c "select count(*) from ($indexes) c" >&2
     sql -c 'select (count(*) = coalesce(max(n), 0))::int, coalesce(max(n), 0) from acked' | tr '|' '\t'
     stop
     $owner "$bin/pg_checksums" --check -D "$data" >&2 ;;
