@@ -133,8 +133,11 @@ fn journal_blocks(bytes: u64) -> Result<u32, LabError> {
     u32::try_from(bytes / PAGE_SIZE as u64).map_err(|_| refuse())
 }
 
-/// Writes blocks in ascending order; adjacent blocks go in one request.
+/// Writes blocks in ascending order and makes them durable; adjacent blocks go in one request. No blocks, no FLUSH.
 async fn write(port: &DevicePort, plan: Vec<(BlockNo, Page)>) -> Result<(), LabError> {
+    if plan.is_empty() {
+        return Ok(());
+    }
     let most = port.geometry().transfer_pages_max as usize;
     let mut run: Vec<Page> = Vec::new();
     let mut start = BlockNo::FIRST;
