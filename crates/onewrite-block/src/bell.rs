@@ -78,6 +78,26 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "bells ring from other threads")]
+    fn no_ring_is_lost_while_a_wait_ends() {
+        let bell = Bell::new().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (other, is_over) = (bell.clone(), Arc::clone(&stop));
+        let ringer = std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                other.ring();
+            }
+        });
+        // A ring that the flag hides for ever would let each of these wait for a millisecond.
+        (0..20_000).for_each(|_| bell.wait(Some(Nanos(1_000_000))));
+        stop.store(true, Ordering::Relaxed);
+        ringer.join().unwrap();
+        bell.wait(Some(Nanos::ZERO));
+        bell.ring();
+        assert_eq!(poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&Timespec::default())), Ok(1), "it is lost");
+    }
+
+    #[test]
     fn a_ring_before_the_wait_is_not_lost_and_ends_one_wait() {
         let bell = Bell::new().unwrap();
         let is_silent = || poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&Timespec::default())) == Ok(0);

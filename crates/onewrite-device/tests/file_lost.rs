@@ -1,4 +1,4 @@
-//! After a failed FLUSH of the file disk, no later FLUSH succeeds.
+//! After a failed FLUSH of the file disk, no later FLUSH succeeds; a FLUSH of a file that became shorter fails.
 
 mod host_mount;
 
@@ -29,4 +29,25 @@ fn after_a_failed_flush_nothing_is_acknowledged_any_more() {
     };
     let first = executor.block_on(work).unwrap().unwrap();
     assert!(matches!(first, DeviceError::Host { operation: "flush", .. }), "{first:?}");
+}
+
+#[test]
+fn a_flush_of_a_file_that_others_made_shorter_fails() {
+    let path = std::env::temp_dir().join(format!("onewrite-shorter-{}", std::process::id()));
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(FileDisk::create(&path, MIB).unwrap()));
+    let shorten = path.clone();
+    let work = async move {
+        let write = || Request::write(Lpn(1), vec![Page::from_slice(&[1; PAGE_SIZE])], Cause::Data);
+        port.request(write()).await.unwrap();
+        port.request(Request::flush(Cause::Data)).await.unwrap();
+        std::fs::OpenOptions::new().write(true).open(&shorten).unwrap().set_len(PAGE_SIZE as u64).unwrap();
+        port.request(write()).await.unwrap();
+        let told = port.request(Request::flush(Cause::Data)).await.unwrap_err();
+        assert_eq!(port.request(write()).await, Err(told.clone()), "nothing is acknowledged any more");
+        told
+    };
+    let told = executor.block_on(work).unwrap().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert!(told.contains("8192 bytes long, of 1048576"), "{told}");
 }

@@ -36,6 +36,10 @@ fn main() -> ExitCode {
         Err(error) => return misunderstood(&error),
     };
     output::set_quiet(quiet);
+    if let Err(problem) = may_open_files() {
+        errln!("onewrite: {problem}");
+        return ExitCode::from(if matches!(command, Command::Fsck(_)) { 8 } else { Failure::Machine as u8 });
+    }
     stop::watch();
     let is_fsck = matches!(command, Command::Fsck(_));
     let sizes_device = matches!(command, Command::Run(_) | Command::Compare(_));
@@ -54,6 +58,20 @@ fn main() -> ExitCode {
     };
     stop::end_if_asked();
     code
+}
+
+/// Most files that a command has open at once, with what the system's libraries need beside them.
+const FILES: u64 = 32;
+
+/// # Errors
+/// If a limit lets the process open fewer files than [`FILES`].
+fn may_open_files() -> Result<(), String> {
+    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        Some(most) if most < FILES => {
+            Err(format!("this process may open {most} files, and {FILES} are needed at most: `ulimit -n {FILES}`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Prints help (exit code 0) or the error in the arguments (exit code 2; for `fsck` 16, as in fsck(8)).

@@ -15,7 +15,7 @@
 //!
 //! Linux reports a failed write-back once and then treats the lost pages as clean: a later `fdatasync` succeeds. So
 //! after a failed FLUSH or SHARE the disk refuses every change: each changing request that has not begun fails with the
-//! same error.
+//! same error. A FLUSH also fails if others have made the file shorter.
 //!
 //! While it is open, it keeps others out; it refuses a file or disk that others use (`hold`).
 
@@ -37,7 +37,8 @@ use std::io;
 use std::sync::Arc;
 
 use onewrite_block::{
-    Bell, Completion, Counters, Device, DeviceError, Geometry, Nanos, NextEvent, Operation, Outcome, Request, Token,
+    Bell, Completion, Counters, Device, DeviceError, Geometry, Nanos, NextEvent, Operation, Outcome, PAGE_SIZE,
+    Request, Token,
 };
 
 use carrier::{Carrier, Ended, Inline};
@@ -173,6 +174,7 @@ impl FileDisk {
     }
 
     fn end(&mut self, Ended { number, work, result }: Ended) {
+        let result = if matches!(work, Work::Flush) { result.and_then(|()| self.check_length()) } else { result };
         let outcome = match (&work, result) {
             (Work::Read(transfer), Ok(())) => Ok(transfer.pages()),
             (_, Ok(())) => Ok(Vec::new()),
@@ -182,6 +184,19 @@ impl FileDisk {
             self.lost = outcome.as_ref().err().cloned();
         }
         self.complete(number, outcome);
+    }
+
+    /// # Errors
+    /// If others made the file shorter since it was opened: what lay behind its end is gone.
+    fn check_length(&self) -> io::Result<()> {
+        let metadata = self.file.metadata()?;
+        let expected = self.geometry.pages * PAGE_SIZE as u64;
+        if metadata.is_file() && metadata.len() < expected {
+            let problem =
+                format!("others made it {} bytes long, of {expected}; restore it from a copy", metadata.len());
+            return Err(io::Error::other(problem));
+        }
+        Ok(())
     }
 
     fn complete(&mut self, number: usize, outcome: Outcome) {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use onewrite_block::{Cause, Lpn, PAGE_SIZE, Page};
+use onewrite_block::{Cause, Lpn, Page, Remap};
 use rustix::io::Errno;
 
 use super::*;
@@ -121,6 +121,19 @@ fn after_a_failed_flush_what_has_not_begun_fails_and_what_is_under_way_ends() {
     let trim = Request::trim(Lpn(3), 1, Cause::Data);
     told.submit([write(9, 1), trim, flush()]);
     assert_eq!(told.disk.next_event(), NextEvent::At(Nanos::ZERO));
+    assert_eq!(told.completed(), [(0, false), (1, false), (2, false)]);
+}
+
+#[test]
+fn a_failed_share_ends_all_changes() {
+    let mut told = Told::new("lost-share");
+    (told.disk.geometry.share_pairs_max, told.disk.geometry.share_refusal) = (4, None);
+    let share = || Request::share(vec![Remap { target: Lpn(1), source: Lpn(2) }], Cause::Data);
+    told.submit([share()]);
+    assert_eq!(told.script.under_way(), ["share"]);
+    told.script.end(0, Err(Errno::IO.into()));
+    assert_eq!(told.completed(), [(0, false)]);
+    told.submit([write(0, 1), Request::flush(Cause::Data), share()]);
     assert_eq!(told.completed(), [(0, false), (1, false), (2, false)]);
 }
 

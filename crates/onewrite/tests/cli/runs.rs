@@ -199,6 +199,19 @@ fn a_reader_that_has_seen_enough_is_no_failure_and_a_full_disk_is() {
 }
 
 #[test]
+fn a_limit_of_few_files_is_told_at_once() {
+    let program = env!("CARGO_BIN_EXE_onewrite");
+    for (command, code) in [("run varmail --operations 10", 3), ("names modes", 3), ("fsck a.img", 8)] {
+        for files in [6, 31] {
+            let shell = format!("ulimit -n {files}; {program} {command}");
+            let ended = std::process::Command::new("bash").args(["-c", &shell]).output().unwrap();
+            let said = String::from_utf8(ended.stderr).unwrap();
+            assert!(ended.status.code() == Some(code) && said.contains("`ulimit -n 32`"), "{shell}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_written_whole_is_not_left() {
     let scratch = Scratch::new();
     // A limit on the size of files simulates a full disk.
