@@ -38,8 +38,9 @@ Exit codes:
   3  the machine: an I/O error, a full disk, no permission,
      an image or disk that is in use
 fsck has the codes of fsck(8). Stopped by ^C, SIGTERM or SIGHUP, the program
-ends by that signal (130, 143, 129 in a shell): images are closed in order,
-and no half file stays.";
+ends by that signal (130, 143, 129 in a shell): images that it changes are
+closed in order (after run, their log does that at the next mount), and no
+half file stays.";
 
 /// Crash-consistent file systems on flash, and the laboratory in which they are proved.
 #[derive(Debug, Parser)]

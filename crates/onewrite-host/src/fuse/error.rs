@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum MountError {
     /// The directory cannot be a mount point.
-    #[error("{path}: cannot be mounted on: {error}")]
+    #[error("{path}: no mount point: {error}; name a directory")]
     Directory {
         /// The directory.
         path: String,

@@ -48,7 +48,11 @@ impl MountPoint {
         }
         let directory = path.canonicalize().map_err(refused)?;
         if let Some(below) = Entry::topmost(&directory).filter(Entry::is_ours) {
-            remarks.push(format!("{}: the mount of {} there is hidden now", directory.display(), below.source));
+            remarks.push(format!(
+                "{}: the mount of {} is there; a new one hides it",
+                directory.display(),
+                below.source
+            ));
         }
         Ok(MountPoint { directory, remarks })
     }
