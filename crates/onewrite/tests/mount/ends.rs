@@ -86,7 +86,7 @@ fn a_mount_that_hides_another_says_so() {
     let Some(place) = Mounted::new(64, "") else { return };
     let second = place.onewrite(&["mount", "nvme-share", "mnt", "--log", "log2", "-o", "size=64M"]);
     text(&second);
-    assert!(String::from_utf8_lossy(&second.stderr).contains("is hidden now"), "{second:?}");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("a new one hides it"), "{second:?}");
     patiently(|| place.onewrite(&["umount", "mnt"]));
     assert_eq!(place.stats()["mode"], "ordered");
 }
