@@ -70,11 +70,14 @@ impl FileView for Ext4 {
 
     async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
         let volume = self.volume();
-        volume.syscall(length).await;
         let node = volume.node(ino).await?;
         node.expect_file()?;
-        let _held = node.lock().read().await;
-        volume.pages().read(&**volume, &node, offset..offset.saturating_add(length), manner).await
+        let held = node.lock().read().await;
+        let data = volume.pages().read(&**volume, &node, offset..offset.saturating_add(length), manner).await?;
+        drop(held);
+        // A read costs what it gives, however much was asked for.
+        volume.syscall(data.length as u64).await;
+        Ok(data)
     }
 
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use onewrite_block::sync::Signal;
-use onewrite_block::{Choices, Executor, MIB, PAGE_SIZE, RamDisk};
+use onewrite_block::{Choices, Executor, HostProfile, MIB, PAGE_SIZE, RamDisk, Time};
 
 use super::balloc::{Bit, set_bits};
 use super::mkfs::{MkfsOptions, plan};
@@ -20,11 +20,16 @@ fn on_volume<T: 'static>(work: impl AsyncFnOnce(&Rc<Volume>) -> T + 'static) -> 
 
 /// Runs `work` on a new, mounted file system.
 fn on_mount<T: 'static>(mode: Mode, work: impl AsyncFnOnce(&Ext4) -> T + 'static) -> T {
+    on_host(HostProfile::ideal(), mode, work)
+}
+
+/// Runs `work` on a new file system, mounted on a machine of that profile.
+fn on_host<T: 'static>(host: HostProfile, mode: Mode, work: impl AsyncFnOnce(&Ext4) -> T + 'static) -> T {
     let mut options = MkfsOptions::new(32 * MIB, &mut Choices::new(1));
     options.device_is_zeroed = true;
     let mut disk = RamDisk::new(32 * MIB / PAGE_SIZE as u64);
     plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(block.page(), page));
-    let executor = Executor::ideal();
+    let executor = Executor::new(Time::Virtual, host);
     let port = executor.runtime().attach(Box::new(disk));
     let whole = async move {
         let fs = Ext4::mount(port, MountOptions::new(mode)).await.expect("mount");
@@ -163,6 +168,29 @@ fn a_write_asks_the_map_once() {
         });
         assert_eq!(lookups, [1, 1], "{mode:?}: into a hole, and over its own content");
     }
+}
+
+#[test]
+fn a_read_costs_what_it_gives_however_much_it_asks_for() {
+    let host = HostProfile { syscall_ns: 700, copy_page_ns: 400, ..HostProfile::ideal() };
+    let costs = on_host(host, Mode::Ordered, async |fs| {
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await.expect("file");
+        let content = vec![1; 4 * PAGE_SIZE];
+        fs.write(file, Position::At(0), Content::Bytes(&content), Manner::default()).await.expect("write");
+        let runtime = fs.volume().runtime();
+        let mut costs = Vec::new();
+        for (offset, length) in [(0, 4 * PAGE_SIZE as u64), (0, MIB), (4 * PAGE_SIZE as u64, MIB)] {
+            let before = runtime.now();
+            fs.read(file, offset, length, Manner::default()).await.expect("read");
+            costs.push((runtime.now() - before).0);
+        }
+        costs
+    });
+    assert_eq!(
+        costs,
+        [2_300, 2_300, 700],
+        "nanoseconds of a file of 16 KiB, asked for as 16 KiB, as 1 MiB, at its end"
+    );
 }
 
 #[test]

@@ -35,8 +35,9 @@ impl AtomicFiles for Ext4 {
     }
 
     async fn draft_read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
-        self.volume().syscall(length).await;
-        self.volume().atomics().read(draft, ino, offset, length).await
+        let data = self.volume().atomics().read(draft, ino, offset, length).await?;
+        self.volume().syscall(data.length as u64).await;
+        Ok(data)
     }
 
     async fn draft_write(&self, draft: DraftId, ino: Ino, position: Position, content: Content<'_>) -> FsResult<u64> {

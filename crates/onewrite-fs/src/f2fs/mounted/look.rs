@@ -1,6 +1,8 @@
 //! Looks: the operations of the file-system API that read. Each takes a shared lock on the inode whose content or names
 //! it reads.
 
+use std::ops::Range;
+
 use onewrite_block::Page;
 
 use super::mount::F2fs;
@@ -49,21 +51,20 @@ impl FileView for F2fs {
 
     async fn read(&self, ino: Ino, offset: u64, length: u64, manner: Manner) -> FsResult<Data> {
         let volume = self.volume();
-        volume.syscall(length).await;
         let file = volume.nodes().file(ino).await?;
         file.expect_regular()?;
-        let _held = file.lock().read().await;
+        let held = file.lock().read().await;
         let bytes = offset..offset.saturating_add(length);
-        if !file.is_inline_data() {
-            return volume.pages.read(&**volume, &file, bytes, manner).await;
-        }
-        let content = volume.contents().inline_bytes(&file).await?;
-        let end = file.size().min(bytes.end).min(content.len() as u64);
-        if offset >= end {
-            return Ok(Data::default());
-        }
-        let page = Page::from_slice(&content[..end as usize]);
-        Ok(Data { pages: vec![page], skip: offset as usize, length: (end - offset) as usize })
+        let data = match file.is_inline_data() {
+            true => {
+                part_of_inline(&volume.contents().inline_bytes(&file).await?, bytes.start..bytes.end.min(file.size()))
+            }
+            false => volume.pages.read(&**volume, &file, bytes, manner).await?,
+        };
+        drop(held);
+        // A read costs what it gives, however much was asked for.
+        volume.syscall(data.length as u64).await;
+        Ok(data)
     }
 
     async fn read_directory(&self, directory: Ino, cursor: u64) -> FsResult<Vec<DirectoryEntry>> {
@@ -119,4 +120,14 @@ impl FileView for F2fs {
         let inodes_free = inodes.saturating_sub(counts.nodes.into()).min(blocks_free);
         Ok(Space { blocks, blocks_free, inodes, inodes_free })
     }
+}
+
+/// The bytes `range` of content that lies in its inode.
+fn part_of_inline(content: &[u8], range: Range<u64>) -> Data {
+    let end = range.end.min(content.len() as u64);
+    if range.start >= end {
+        return Data::default();
+    }
+    let page = Page::from_slice(&content[..end as usize]);
+    Data { pages: vec![page], skip: range.start as usize, length: (end - range.start) as usize }
 }
