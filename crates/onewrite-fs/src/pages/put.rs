@@ -191,11 +191,7 @@ impl Pages {
 
     /// Begins a direct write of pages while others may read the file; those readers wait. `None` if the page cache
     /// holds one of the pages, or is loading pages of the file: the write would make them stale.
-    pub(crate) fn begin_overwrite<'a, F: PagedFile>(
-        &'a self,
-        file: &'a F,
-        pages: Range<u64>,
-    ) -> Option<Overwriting<'a, F>> {
+    pub fn begin_overwrite<'a, F: PagedFile>(&'a self, file: &'a F, pages: Range<u64>) -> Option<Overwriting<'a, F>> {
         let is_in_memory = pages.clone().any(|index| self.holds(page_key(file, index)));
         if is_in_memory || self.is_loading(file.number()) {
             return None;

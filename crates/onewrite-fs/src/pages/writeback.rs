@@ -151,6 +151,7 @@ impl Pages {
     async fn give_up<B: Backing>(&self, backing: &B, file: &B::File, batch: Batch<B::Found>) {
         wait_all(batch.under_way).await.ok();
         batch.runs.iter().for_each(|run| self.end_run(backing, file, run, Outcome::Failed));
+        self.progress.notify_all();
         self.dirty_files().note_dirty(file);
     }
 

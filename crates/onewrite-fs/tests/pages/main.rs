@@ -1,6 +1,7 @@
 //! The page layer under a file system other than ext4, which gives every page a new address at writeback.
 
 mod tiny_log;
+mod waits;
 
 use std::future::Future;
 use std::ops::Range;

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::{Device, DevicePort, Executor, Page, Runtime};
+use onewrite_block::{Device, DevicePort, Executor, Nanos, Page, Runtime};
 use onewrite_cache::{CacheShape, PageCache, PolicyKind};
 use onewrite_fs::BlockNo;
 use onewrite_fs::pages::{
     Backing, DirtyBytes, FilePages, Lookup, Outcome, PAGE_BYTES, PagedFile, Pages, PagesOptions, Run, Target,
 };
-use onewrite_fs::{Content, FsResult, Manner};
+use onewrite_fs::{Content, FsError, FsResult, Manner};
 
 /// Most pages of one contiguous piece of the log.
 const SEGMENT_PAGES: u64 = 16;
@@ -47,6 +47,10 @@ pub struct TinyLog {
     map: RefCell<BTreeMap<(u64, u64), BlockNo>>,
     head: Cell<u64>,
     pub sent: RefCell<Vec<Sent>>,
+    /// Whether the next writeback fails before it has sent anything.
+    pub refuses_to_prepare: Cell<bool>,
+    /// Targets to name until one is refused; `None` if none is to be.
+    pub targets_left: Cell<Option<u32>>,
 }
 
 impl Backing for TinyLog {
@@ -68,7 +72,20 @@ impl Backing for TinyLog {
         Ok(Lookup::At { block, count: 1 + (1..).take_while(follows).count() as u64 })
     }
 
+    async fn prepare(&self, _file: &TinyFile, _pages: Range<u64>) -> FsResult<()> {
+        if self.refuses_to_prepare.take() {
+            self.runtime().sleep(Nanos(1)).await;
+            return Err(FsError::Invalid("a writeback that is to fail".into()));
+        }
+        Ok(())
+    }
+
     async fn target(&self, _file: &TinyFile, _pages: Range<u64>) -> FsResult<Target<()>> {
+        let left = self.targets_left.take();
+        if left == Some(0) {
+            return Err(FsError::Invalid("a target that is to fail".into()));
+        }
+        self.targets_left.set(left.map(|left| left - 1));
         let count = SEGMENT_PAGES - self.head.get() % SEGMENT_PAGES;
         Ok(Target::Room { count, found: () })
     }
@@ -101,6 +118,8 @@ impl TinyLog {
             map: RefCell::default(),
             head: Cell::new(0),
             sent: RefCell::default(),
+            refuses_to_prepare: Cell::default(),
+            targets_left: Cell::default(),
         });
         let evictor = Rc::clone(&tiny);
         executor.runtime().spawn(async move { evictor.pages.eviction_task(&*evictor).await });

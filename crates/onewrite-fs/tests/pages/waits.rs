@@ -1,0 +1,98 @@
+//! Waits of the page layer end though nobody makes progress any more: after a write error, and beside a direct write.
+
+use std::rc::Rc;
+
+use onewrite_block::layer::{Fault, FaultPlan, Faulty};
+use onewrite_block::{Nanos, PAGE_SIZE, Page};
+use onewrite_fs::pages::{PAGE_BYTES, PagesOptions, page_key};
+use onewrite_fs::{FsError, FsResult};
+
+use super::tiny_log::{TinyFile, TinyLog};
+use super::{BUFFERED, CACHE_PAGES, beside, disk, run};
+
+/// A file with more dirty pages than a writer may add to. Its pages lie in two runs.
+async fn file_beyond_the_limit(tiny: &Rc<TinyLog>) -> FsResult<Rc<TinyFile>> {
+    let file = tiny.make(1);
+    let half = (CACHE_PAGES / 10 + 1) * PAGE_BYTES;
+    let bytes = vec![1; half as usize];
+    tiny.write(&file, 0, &bytes).await?;
+    tiny.write(&file, half + PAGE_BYTES, &bytes).await?;
+    Ok(file)
+}
+
+#[test]
+fn a_throttled_writer_goes_on_after_another_got_an_error() {
+    run(Box::new(Faulty::new(disk(), FaultPlan::of(Fault::Request(0)))), PagesOptions::default(), |tiny| async move {
+        file_beyond_the_limit(&tiny).await?;
+        let other = tiny.make(2);
+        let refused = tiny.write(&other, 0, &[1]).await;
+        assert!(matches!(refused, Err(FsError::Device(_))), "{refused:?}");
+        tiny.write(&other, 0, &[2]).await?;
+        assert_eq!(tiny.read(&other, 0, 1, BUFFERED).await?, [2]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_throttled_writer_goes_on_when_the_one_that_it_waits_for_is_refused() {
+    run(disk(), PagesOptions::default(), |tiny| async move {
+        file_beyond_the_limit(&tiny).await?;
+        tiny.refuses_to_prepare.set(true);
+        let writers = [(); 2].map(|()| (Rc::clone(&tiny), tiny.make(2)));
+        let [one, other] = writers.map(|(tiny, file)| async move { tiny.write(&file, 0, &[2]).await });
+        let (refused, taken) = beside(&tiny, one, other).await;
+        assert!(matches!(refused, Err(FsError::Invalid(_))), "{refused:?}");
+        assert_eq!(taken, Ok(()));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_sync_beside_a_batch_that_is_given_up_ends_and_the_pages_stay_dirty() {
+    run(disk(), PagesOptions::default(), |tiny| async move {
+        let file = file_beyond_the_limit(&tiny).await?;
+        tiny.targets_left.set(Some(1));
+        let writer = (Rc::clone(&tiny), Rc::clone(&file));
+        let write = async move { writer.0.pages.write_pages(&*writer.0, &writer.1, 0..u64::MAX).await };
+        let waiter = (Rc::clone(&tiny), Rc::clone(&file));
+        let wait = async move { waiter.0.pages.wait_for_writes(&*waiter.1).await };
+        let (refused, ()) = beside(&tiny, write, wait).await;
+        assert!(matches!(refused, Err(FsError::Invalid(_))), "{refused:?}");
+        tiny.pages.check(&*tiny).expect("a file with dirty pages is in the line");
+        assert!(tiny.sent.take().is_empty(), "the file system learns that no run arrived");
+        tiny.pages.sync(&*tiny, &file).await?;
+        tiny.pages.drop_clean(None);
+        assert_eq!(tiny.read(&file, 0, PAGE_BYTES, BUFFERED).await?, [1; PAGE_SIZE]);
+        Ok(())
+    });
+}
+
+/// A file of eight pages on the device, of which none is in memory. Its next sequential read is that of page 3.
+async fn file_read_up_to_page_3(tiny: &Rc<TinyLog>) -> FsResult<Rc<TinyFile>> {
+    let file = tiny.make(1);
+    tiny.write(&file, 0, &vec![1; 8 * PAGE_SIZE]).await?;
+    tiny.pages.sync(&**tiny, &file).await?;
+    tiny.read(&file, 0, 3 * PAGE_BYTES, BUFFERED).await?;
+    tiny.pages.drop_clean(None);
+    Ok(file)
+}
+
+#[test]
+fn a_read_that_waits_for_a_direct_write_goes_on_and_its_read_ahead_takes_no_old_page() {
+    for page in [3, 5] {
+        run(disk(), PagesOptions::default(), move |tiny| async move {
+            let file = file_read_up_to_page_3(&tiny).await?;
+            let overwriting = tiny.pages.begin_overwrite(&*file, 5..6).expect("page 5 is not in memory");
+            let (reader, read) = (Rc::clone(&tiny), Rc::clone(&file));
+            let reading = async move { reader.read(&read, page * PAGE_BYTES, PAGE_BYTES, BUFFERED).await };
+            let reading = tiny.runtime().start(reading);
+            tiny.runtime().sleep(Nanos::from_secs(1)).await;
+            assert!(!tiny.pages.holds(page_key(&*file, 5)), "read while it is being written");
+            tiny.pages.write_past_cache(&*tiny, &file, 5, vec![Page::from_slice(&[2; PAGE_SIZE])]).await?;
+            drop(overwriting);
+            assert_eq!(reading.await?[0], if page == 5 { 2 } else { 1 });
+            assert_eq!(tiny.read(&file, 5 * PAGE_BYTES, PAGE_BYTES, BUFFERED).await?, [2; PAGE_SIZE]);
+            Ok(())
+        });
+    }
+}
