@@ -2,7 +2,7 @@
 //! points. We, e2fsck and the kernel replay each resulting disk: trees, contents, attributes and free counts are equal.
 //!
 //! A state holds all writes before the last flush, and all or a seeded subset of the writes after it. Mode and cut
-//! identify a state; `ONEWRITE_CUTS` sets the number of cuts in each recording.
+//! identify a state; `ONEWRITE_CUTS` sets the number of cuts in each round.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -24,8 +24,10 @@ use support::tree::{Entry, tree};
 use support::volume::{image, load, save, with_mount};
 use support::{LoopMount, Scratch, assert_clean, make_image, output, run, text};
 
-/// Default number of cuts in a recording.
+/// Default number of cuts in a round.
 const CUTS: usize = 14;
+/// Rounds of cuts in a recording, at most.
+const ROUNDS_MAX: usize = 20;
 /// The kernel also replays one state in this many.
 const KERNEL_EVERY: usize = 4;
 
@@ -38,7 +40,7 @@ fn magic(round: u8) -> Vec<u8> {
 fn change(root: &Path, seed: u64) {
     let mut choices = Choices::new(seed);
     let sync = |path: &Path| fs::File::open(path).and_then(|file| file.sync_all()).expect("fsync");
-    for round in 0..14_u8 {
+    for round in 0..20_u8 {
         for number in 0..25 {
             let path = root.join(format!("file-{number}"));
             let mut file = fs::File::options().create(true).write(true).truncate(false).open(&path).expect("file");
@@ -139,7 +141,7 @@ fn judge(scratch: &Scratch, state: &Image, asks_kernel: bool, what: &str) -> Tra
     assert!(!features.contains("needs_recovery"), "{what}: still to be replayed after an unmount");
     let theirs = scratch.path("e2fsck");
     save(state, &theirs);
-    let said = output("e2fsck", &["-fy", text(&theirs)]);
+    let said = output("e2fsck", &["-fy", "-E", "no_optimize_extents", text(&theirs)]);
     let said = (said.status.code(), String::from_utf8_lossy(&said.stdout).into_owned());
     assert!(matches!(said.0, Some(0 | 1)), "{what}: {}", said.1);
     assert_same(&ours, &seen(load(&theirs), what).0, &format!("{what}: we, then e2fsck ({})", said.1));
@@ -159,44 +161,72 @@ fn some_of<'a>(requests: &'a [Operation], choices: &mut Choices) -> Vec<&'a Oper
     requests.iter().filter(|_| choices.chance(1, 2)).collect()
 }
 
-/// Records the kernel's work with the mount options `options`, cuts the recording, and checks every state.
-fn cut(options: &str) -> Option<Traps> {
-    let name = options.replace(['=', ','], "-");
-    let scratch = Scratch::new(&format!("cut-{name}"));
-    let base = scratch.path("base");
-    make_image(&base, None, "32M", &["-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
-    let mut image = load(&base);
-    let recorder = Recorder::new(&scratch.path(""), image.clone(), options)?;
-    recorder.mark();
-    change(recorder.path(), 7);
-    let (before, events) = recorder.finish();
-    before.iter().for_each(|request| image.apply(request));
-    let mut choices = Choices::new(11);
-    let count: usize = std::env::var("ONEWRITE_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS);
-    let mut points: Vec<usize> = (0..count).map(|_| choices.index(events.len())).collect();
-    points.sort_unstable();
-    let (mut applied, mut all, mut states) = (0, Traps::default(), 0);
-    for point in points {
-        let flushed =
-            events[..point].iter().rposition(|event| matches!(event, Operation::Flush)).map_or(0, |at| at + 1);
-        events[applied..flushed.max(applied)].iter().for_each(|event| image.apply(event));
-        applied = applied.max(flushed);
-        let unflushed = &events[applied..point.max(applied)];
-        for kept in [unflushed.iter().collect(), some_of(unflushed, &mut choices)] {
-            let mut state = image.clone();
-            kept.iter().for_each(|event| state.apply(event));
-            let what = format!(
-                "{options}, cut at {point} of {}, {} of {} since the flush",
-                events.len(),
-                kept.len(),
-                unflushed.len()
-            );
-            all.add(judge(&scratch, &state, states % KERNEL_EVERY == 0, &what));
-            states += 1;
+/// The kernel's recorded work, and the image before it.
+struct Recording {
+    options: String,
+    scratch: Scratch,
+    base: Image,
+    events: Vec<Operation>,
+}
+
+impl Recording {
+    /// `None` without root or loop devices.
+    fn new(options: &str) -> Option<Recording> {
+        let scratch = Scratch::new(&format!("cut-{}", options.replace(['=', ','], "-")));
+        let path = scratch.path("base");
+        make_image(&path, None, "32M", &["-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+        let mut base = load(&path);
+        let recorder = Recorder::new(&scratch.path(""), base.clone(), options)?;
+        recorder.mark();
+        change(recorder.path(), 7);
+        let (before, events) = recorder.finish();
+        before.iter().for_each(|request| base.apply(request));
+        Some(Recording { options: options.to_owned(), scratch, base, events })
+    }
+
+    /// Cuts the recording at `points`, which ascend, and checks every state; `states` counts them.
+    fn cut(&self, points: &[usize], choices: &mut Choices, states: &mut usize) -> Traps {
+        let (mut image, mut applied, mut all) = (self.base.clone(), 0, Traps::default());
+        for &point in points {
+            let flush = self.events[..point].iter().rposition(|event| matches!(event, Operation::Flush));
+            let flushed = flush.map_or(0, |at| at + 1).max(applied);
+            self.events[applied..flushed].iter().for_each(|event| image.apply(event));
+            applied = flushed;
+            let unflushed = &self.events[applied..point.max(applied)];
+            for kept in [unflushed.iter().collect(), some_of(unflushed, choices)] {
+                let mut state = image.clone();
+                kept.iter().for_each(|event| state.apply(event));
+                let what = format!(
+                    "{}, cut at {point} of {}, {} of {} since the flush",
+                    self.options,
+                    self.events.len(),
+                    kept.len(),
+                    unflushed.len()
+                );
+                all.add(judge(&self.scratch, &state, states.is_multiple_of(KERNEL_EVERY), &what));
+                *states += 1;
+            }
+        }
+        all
+    }
+}
+
+/// Records the kernel's work, and cuts it in rounds until all traps were met or the rounds end. The kernel's timing
+/// differs from run to run, so one round may miss the part of the recording in which the log wraps.
+fn assert_replayed_alike(options: &str, met: impl Fn(&Traps) -> bool) {
+    let Some(recording) = Recording::new(options) else { return };
+    let count = std::env::var("ONEWRITE_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS);
+    let (mut choices, mut all, mut states) = (Choices::new(11), Traps::default(), 0);
+    for _ in 0..ROUNDS_MAX {
+        let mut points: Vec<usize> = (0..count).map(|_| choices.index(recording.events.len())).collect();
+        points.sort_unstable();
+        all.add(recording.cut(&points, &mut choices, &mut states));
+        if met(&all) {
+            break;
         }
     }
-    eprintln!("{options}: {} requests recorded, {states} states: {all:?}", events.len());
-    Some(all)
+    eprintln!("{options}: {} requests recorded, {states} states: {all:?}", recording.events.len());
+    assert!(met(&all), "{options}: traps that were not met: {all:?}");
 }
 
 /// A clean log contains old transactions, and its start points at one of them.
@@ -220,23 +250,21 @@ fn a_clean_log_with_a_nonzero_start_brings_nothing_back() {
     }
 }
 
-fn assert_traps_were_met(all: Traps, logs_data: bool) {
-    assert!(all.transactions > 20 && all.version_three > 5, "{all:?}");
-    assert!(all.uncommitted_tails > 0 && all.blocks_again > 0 && all.wrapped > 0, "{all:?}");
-    // If the log also holds content, a reused block is in the log with its new content, so there is no revoke.
-    assert!(if logs_data { all.escaped_blocks > 0 } else { all.revoke_blocks > 0 }, "{all:?}");
+fn meets_traps(all: &Traps) -> bool {
+    all.transactions > 20
+        && all.version_three > 5
+        && all.uncommitted_tails > 0
+        && all.blocks_again > 0
+        && all.wrapped > 0
 }
 
 #[test]
 fn recorded_writes_in_ordered_mode_cut_anywhere_are_replayed_alike() {
-    if let Some(all) = cut("data=ordered") {
-        assert_traps_were_met(all, false);
-    }
+    assert_replayed_alike("data=ordered", |all| meets_traps(all) && all.revoke_blocks > 0);
 }
 
+/// The log holds content, too, so a reused block is in the log with its new content, and there is no revoke.
 #[test]
 fn recorded_writes_in_journal_mode_cut_anywhere_are_replayed_alike() {
-    if let Some(all) = cut("data=journal") {
-        assert_traps_were_met(all, true);
-    }
+    assert_replayed_alike("data=journal", |all| meets_traps(all) && all.escaped_blocks > 0);
 }

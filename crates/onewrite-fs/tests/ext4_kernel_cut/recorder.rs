@@ -1,6 +1,7 @@
 //! The kernel's ext4 on a loop device over a recorded file.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use onewrite_block::layer::RecordedEvent;
 use onewrite_block::{Image, Operation};
@@ -75,7 +76,20 @@ impl Recorder {
             if !unmounted {
                 eprintln!("{} stays mounted", self.root.display());
             }
+            wait_until_free(&device);
         }
+    }
+}
+
+/// Waits, 10 s at most, until nobody holds the detached device, which would keep its file busy.
+#[expect(clippy::disallowed_methods, reason = "the kernel frees the device in its own time")]
+fn wait_until_free(device: &str) {
+    let backing = format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"));
+    for _ in 0..1_000 {
+        if !Path::new(&backing).exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
