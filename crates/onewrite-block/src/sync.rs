@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use crate::runtime::{Runtime, TaskId};
+use crate::units::Nanos;
 
 /// Wakes tasks that wait for a change. Combine it with a condition; check the condition again after each wake.
 pub struct Signal {
@@ -27,6 +28,18 @@ impl Signal {
     pub fn notify_all(&self) {
         self.notified.set(self.notified.get() + 1);
         self.waiting.borrow_mut().drain(..).for_each(|task| self.runtime.wake(task));
+    }
+
+    /// Wakes every task that waits, one after another. The caller pays
+    /// [`HostProfile::wake_ns`](crate::HostProfile::wake_ns) for each, so the first goes on before the last is woken.
+    /// If the future is dropped, it wakes the rest at once.
+    pub async fn notify_in_turn(&self) {
+        self.notified.set(self.notified.get() + 1);
+        let mut rest = Rest { runtime: &self.runtime, tasks: self.waiting.take().into() };
+        while !rest.tasks.is_empty() {
+            self.runtime.cpu(Nanos(self.runtime.host().wake_ns)).await;
+            rest.tasks.pop_front().into_iter().for_each(|task| self.runtime.wake(task));
+        }
     }
 
     /// Waits for the next [`Signal::notify_all`].
@@ -55,6 +68,18 @@ impl Signal {
         if waiting.last() != Some(&task) {
             waiting.push(task);
         }
+    }
+}
+
+/// Tasks that are still to be woken.
+struct Rest<'a> {
+    runtime: &'a Runtime,
+    tasks: VecDeque<TaskId>,
+}
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        self.tasks.drain(..).for_each(|task| self.runtime.wake(task));
     }
 }
 
@@ -195,8 +220,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::runtime::Executor;
-    use crate::units::Nanos;
+    use crate::runtime::{Executor, HostProfile, Time};
 
     /// Runs one task for each letter (capitals write, small letters read). Each holds the lock for 10 ns. Returns when
     /// each got the lock, ns.
@@ -239,5 +263,30 @@ mod tests {
         signal.notify_all();
         executor.run_until_idle().unwrap();
         assert_eq!(woken.get(), 3);
+    }
+
+    /// Three tasks wait; the first of them gets `patience` before the one that wakes them stops. Returns when each woke.
+    fn woken_in_turn(patience: Nanos) -> Vec<u64> {
+        let executor = Executor::new(Time::Virtual, HostProfile { wake_ns: 5, cores: 2, ..HostProfile::ideal() });
+        let signal = Rc::new(Signal::new(&executor.runtime()));
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for _ in 0..3 {
+            let (signal, log, runtime) = (Rc::clone(&signal), Rc::clone(&log), executor.runtime());
+            executor.runtime().spawn(async move {
+                signal.wait().await;
+                log.borrow_mut().push(runtime.now().0);
+            });
+        }
+        executor.run_until_idle().unwrap();
+        let runtime = executor.runtime();
+        executor.runtime().spawn(async move { either(signal.notify_in_turn(), runtime.sleep(patience)).await });
+        executor.run_until_idle().unwrap();
+        Rc::try_unwrap(log).unwrap().into_inner()
+    }
+
+    #[test]
+    fn a_signal_wakes_in_turn_and_loses_nobody() {
+        assert_eq!(woken_in_turn(Nanos(100)), [5, 10, 15]);
+        assert_eq!(woken_in_turn(Nanos(7)), [5, 7, 7]);
     }
 }

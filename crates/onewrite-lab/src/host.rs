@@ -1,13 +1,16 @@
 //! Host: measures the costs of this machine for a host profile. No other part of the laboratory reads the machine's own
 //! clocks.
 //!
-//! Figures are processor time, so waiting for a disk does not count. The clock of this process is read before and after
-//! many repetitions.
+//! Costs are processor time, so waiting for a disk does not count. The clock of this process is read before and after
+//! many repetitions. Delays, switches and wakes are spans of the monotonic clock, one for each repetition, because the
+//! rare long ones count.
 
 use std::fs::File;
 use std::hint::black_box;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 use onewrite_block::{HostProfile, PAGE_SIZE, crc32c};
 use rustix::fs::OFlags;
@@ -17,6 +20,9 @@ use crate::error::LabError;
 use crate::partial::Partial;
 
 const SCRATCH_BYTES: usize = 16 << 20;
+const SPANS: usize = 500_000;
+const SWITCHES: usize = 100_000;
+const WAKES: usize = 2_000;
 
 /// Measures this machine; block requests go to a scratch file in `directory`.
 ///
@@ -25,6 +31,9 @@ const SCRATCH_BYTES: usize = 16 << 20;
 pub fn measure(directory: &Path) -> Result<HostProfile, LabError> {
     let scratch = Scratch::new(directory)?;
     let syscall_ns = scratch.syscall()?;
+    let failed = |error| scratch.failed(error);
+    let (half_turns, wakes) = (half_turns().map_err(failed)?, wakes().map_err(failed)?);
+    let pipe_ns = median(pipe_calls().map_err(failed)?);
     Ok(HostProfile {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         syscall_ns,
@@ -33,6 +42,11 @@ pub fn measure(directory: &Path) -> Result<HostProfile, LabError> {
         checksum_mb_per_s: rate(|bytes| u64::from(crc32c(!0, bytes))),
         compress_mb_per_s: rate(|bytes| lz4_flex::compress(bytes).len() as u64),
         decompress_mb_per_s: decompression(),
+        slice_ns: HostProfile::default().slice_ns,
+        delays_ns: over_the_shortest(scratch.syscall_times()?),
+        switch_ns: half_turns.iter().min().copied().unwrap_or(0).saturating_sub(2 * pipe_ns).max(1),
+        switch_delays_ns: over_the_shortest(half_turns),
+        wake_ns: median(wakes).saturating_sub(pipe_ns).max(1),
     })
 }
 
@@ -47,6 +61,65 @@ fn time_of(count: u64, mut work: impl FnMut(u64)) -> u64 {
     let begin = processor_ns();
     (0..count).for_each(&mut work);
     (processor_ns() - begin) / count
+}
+
+/// Nanoseconds of the monotonic clock that `work` takes.
+fn span(work: impl FnOnce()) -> u64 {
+    let now = || {
+        let now = clock_gettime(ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    };
+    let begin = now();
+    work();
+    now() - begin
+}
+
+/// How much longer than the shortest the spans at the percentiles of [`HostProfile::delays_ns`] are.
+fn over_the_shortest(mut spans: Vec<u64>) -> [u64; 5] {
+    spans.sort_unstable();
+    [5_000, 9_000, 9_900, 9_990, 9_999].map(|part| spans[spans.len() * part / 10_000] - spans[0])
+}
+
+fn median(mut spans: Vec<u64>) -> u64 {
+    spans.sort_unstable();
+    spans[spans.len() / 2]
+}
+
+/// Spans of a write of one byte to a pipe where nobody waits.
+fn pipe_calls() -> io::Result<Vec<u64>> {
+    let (mut reader, mut writer) = io::pipe()?;
+    let mut call = || {
+        let time = span(|| drop(black_box(writer.write(&[1]))));
+        reader.read_exact(&mut [0]).map(|()| time)
+    };
+    (0..SWITCHES).map(|_| call()).collect()
+}
+
+/// Halves of the spans in which one byte goes to another thread and back: a switch, a write and a read.
+#[expect(clippy::disallowed_methods, reason = "measures switches between threads")]
+fn half_turns() -> io::Result<Vec<u64>> {
+    let ((mut here, mut answer), (mut there, mut ask)) = (io::pipe()?, io::pipe()?);
+    std::thread::spawn(move || while there.read_exact(&mut [0]).is_ok() && answer.write_all(&[1]).is_ok() {});
+    let mut turn = || {
+        let mut outcome = Ok(());
+        let time = span(|| outcome = ask.write_all(&[1]).and_then(|()| here.read_exact(&mut [0])));
+        outcome.map(|()| time / 2)
+    };
+    (0..SWITCHES).map(|_| turn()).collect()
+}
+
+/// Spans of a write of one byte to a pipe where another thread waits.
+#[expect(clippy::disallowed_methods, reason = "measures wakes of threads")]
+fn wakes() -> io::Result<Vec<u64>> {
+    let (mut reader, mut writer) = io::pipe()?;
+    std::thread::spawn(move || while reader.read_exact(&mut [0]).is_ok() {});
+    let mut wake = || {
+        std::thread::sleep(Duration::from_micros(50));
+        let mut outcome = Ok(());
+        let time = span(|| outcome = writer.write_all(&[1]));
+        outcome.map(|()| time)
+    };
+    (0..WAKES).map(|_| wake()).collect()
 }
 
 /// A file that never becomes complete, so that it is removed at the end.
@@ -78,6 +151,13 @@ impl Scratch {
         let mut byte = [0];
         self.file.read_at(&mut byte, 0).map_err(|error| self.failed(error))?;
         Ok(time_of(200_000, |_| drop(black_box(self.file.read_at(&mut byte, 0)))))
+    }
+
+    /// Spans of single system calls, as [`Scratch::syscall`] makes them.
+    fn syscall_times(&self) -> Result<Vec<u64>, LabError> {
+        let mut byte = [0];
+        self.file.read_at(&mut byte, 0).map_err(|error| self.failed(error))?;
+        Ok((0..SPANS).map(|_| span(|| drop(black_box(self.file.read_at(&mut byte, 0))))).collect())
     }
 
     /// Time of a system call that goes to the disk: reads a page with O_DIRECT.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::jobs::JobCost;
+use crate::choices::Choices;
 use crate::units::Nanos;
 
 /// The processors of a host and its costs. `onewrite host measure` makes one; a TOML file keeps it.
@@ -15,6 +16,22 @@ use crate::units::Nanos;
 pub struct HostProfile {
     /// Processors that tasks share.
     pub cores: usize,
+    /// Time for which a task keeps its core while others wait for one, ns.
+    #[serde(default = "slice_ns")]
+    pub slice_ns: u64,
+    /// How much longer than its cost a piece of work takes, ns, at the percentiles 50, 90, 99, 99.9 and 99.99:
+    /// interrupts, the scheduler, cold caches. Between two percentiles it grows evenly.
+    #[serde(default = "delays_ns")]
+    pub delays_ns: [u64; 5],
+    /// Switching to a task that was woken, ns.
+    #[serde(default = "switch_ns")]
+    pub switch_ns: u64,
+    /// As `delays_ns`, of a switch: the time until the scheduler runs the task on a core that is free.
+    #[serde(default = "switch_delays_ns")]
+    pub switch_delays_ns: [u64; 5],
+    /// Waking another task, ns of the one that wakes it.
+    #[serde(default = "wake_ns")]
+    pub wake_ns: u64,
     /// Entering and leaving one system call, with its work in the file-system switch, ns.
     pub syscall_ns: u64,
     /// Submitting one block request and taking its completion, ns.
@@ -29,10 +46,40 @@ pub struct HostProfile {
     pub decompress_mb_per_s: u64,
 }
 
+/// An estimate of Linux's base slice on four cores; range 0.7 to 3 ms. Only compression works so long without a wait.
+const fn slice_ns() -> u64 {
+    2_250_000
+}
+
+/// Measured as `onewrite host measure` does (Linux 6.18, 2 cores), and so are the switch and the wake.
+const fn delays_ns() -> [u64; 5] {
+    [6, 10, 30, 60, 25_000]
+}
+
+const fn wake_ns() -> u64 {
+    1_300
+}
+
+const fn switch_ns() -> u64 {
+    500
+}
+
+const fn switch_delays_ns() -> [u64; 5] {
+    [30, 140, 300, 13_000, 28_000]
+}
+
+/// Parts of a million at which [`HostProfile::delays_ns`] has its values.
+const DELAYED_PPM: [u64; 6] = [0, 500_000, 900_000, 990_000, 999_000, 999_900];
+
 impl Default for HostProfile {
     fn default() -> HostProfile {
         HostProfile {
             cores: 4,
+            slice_ns: slice_ns(),
+            delays_ns: delays_ns(),
+            switch_ns: switch_ns(),
+            switch_delays_ns: switch_delays_ns(),
+            wake_ns: wake_ns(),
             syscall_ns: 700,
             submit_ns: 2_000,
             copy_page_ns: 400,
@@ -62,6 +109,11 @@ impl HostProfile {
     pub const fn ideal() -> HostProfile {
         HostProfile {
             cores: 1,
+            slice_ns: 1_000_000_000,
+            delays_ns: [0; 5],
+            switch_ns: 0,
+            switch_delays_ns: [0; 5],
+            wake_ns: 0,
             syscall_ns: 0,
             submit_ns: 0,
             copy_page_ns: 0,
@@ -79,6 +131,7 @@ impl HostProfile {
         let profile: HostProfile = toml::from_str(text).map_err(Box::new)?;
         let rates = [
             ("cores", profile.cores as u64),
+            ("slice_ns", profile.slice_ns),
             ("checksum_mb_per_s", profile.checksum_mb_per_s),
             ("compress_mb_per_s", profile.compress_mb_per_s),
             ("decompress_mb_per_s", profile.decompress_mb_per_s),
@@ -99,6 +152,16 @@ impl HostProfile {
         Nanos((u128::from(bytes) * 1000 / u128::from(mb_per_s)) as u64)
     }
 
+    /// Draws how much longer than its cost a piece of work takes.
+    pub(super) fn delay(&self, choices: &mut Choices) -> Nanos {
+        draw(&self.delays_ns, choices)
+    }
+
+    /// Draws the time of a switch.
+    pub(super) fn switch(&self, choices: &mut Choices) -> Nanos {
+        Nanos(self.switch_ns) + draw(&self.switch_delays_ns, choices)
+    }
+
     /// Cost of a system call that moves `bytes` to or from the page cache.
     pub fn syscall(&self, bytes: u64) -> Nanos {
         Nanos(self.syscall_ns + self.copy_page_ns * bytes.div_ceil(crate::PAGE_SIZE as u64))
@@ -108,6 +171,19 @@ impl HostProfile {
     pub const fn submit(&self) -> Nanos {
         Nanos(self.submit_ns)
     }
+}
+
+/// A value of the distribution that has `values` at [`DELAYED_PPM`], zero first. Draws nothing if all are zero.
+fn draw(values: &[u64; 5], choices: &mut Choices) -> Nanos {
+    if *values == [0; 5] {
+        return Nanos::ZERO;
+    }
+    let drawn = choices.below(1_000_000);
+    let reached = DELAYED_PPM.iter().rposition(|&ppm| ppm <= drawn).expect("the first is zero");
+    let low = if reached == 0 { 0 } else { values[reached - 1] };
+    let Some((&high, &end)) = values.get(reached).zip(DELAYED_PPM.get(reached + 1)) else { return Nanos(low) };
+    let begin = DELAYED_PPM[reached];
+    Nanos(low + high.saturating_sub(low) * (drawn - begin) / (end - begin))
 }
 
 #[cfg(test)]

@@ -48,10 +48,11 @@ pub use jobs::JobCost;
 pub use port::{DevicePort, InFlight};
 pub use tasks::TaskId;
 
+use crate::choices::Choices;
 use crate::device::{Device, NextEvent};
 use crate::units::Nanos;
 use clock::Clock;
-use cores::Cores;
+use cores::{Cores, Place, Rank, Turn as CoreTurn};
 use inbox::Desk;
 use jobs::Pool;
 use port::Port;
@@ -75,6 +76,8 @@ struct Inner {
     timers: RefCell<Timers>,
     ports: RefCell<Vec<Rc<Port>>>,
     cores: RefCell<Cores>,
+    /// Chance of the host's delays.
+    chance: RefCell<Choices>,
     host: HostProfile,
     pool: Pool,
     /// Inboxes, in order of creation.
@@ -100,15 +103,21 @@ pub struct Executor(Rc<Inner>);
 pub struct Runtime(Rc<Inner>);
 
 impl Executor {
-    /// A run that begins now, on the machine that `host` describes.
+    /// A run that begins now, on the machine that `host` describes, with the delays of seed 1.
     pub fn new(time: Time, host: HostProfile) -> Executor {
+        Executor::seeded(time, host, 1)
+    }
+
+    /// As [`Executor::new`]; in virtual time `seed` decides how long each piece of work is delayed.
+    pub fn seeded(time: Time, host: HostProfile, seed: u64) -> Executor {
         let is_wall = matches!(time, Time::Wall { .. });
         Executor(Rc::new(Inner {
             clock: Clock::new(time),
             tasks: Tasks::default(),
             timers: RefCell::default(),
             ports: RefCell::default(),
-            cores: RefCell::new(Cores::new(host.cores)),
+            cores: RefCell::new(Cores::new(host.cores, Nanos(host.slice_ns))),
+            chance: RefCell::new(Choices::new(seed).stream("host", 0)),
             pool: Pool::new(is_wall.then_some(host.cores)),
             host,
             desks: RefCell::default(),
@@ -180,6 +189,7 @@ impl Executor {
         let inner = &*self.0;
         if let Some(task) = inner.tasks.next_ready() {
             inner.tasks.poll(task);
+            inner.give_up_core(task);
             return Ok(Turn::Went);
         }
         if let Some(halt) = inner.halted.get() {
@@ -196,6 +206,12 @@ impl Drop for Executor {
 }
 
 impl Inner {
+    /// `task` waits or has ended: the core that it holds goes to the first in line.
+    fn give_up_core(&self, task: TaskId) {
+        let next = self.cores.borrow_mut().give_up(task);
+        next.into_iter().for_each(|next| self.tasks.wake(next));
+    }
+
     fn next_event(&self) -> Result<Turn, Halt> {
         self.hear();
         match self.clock.is_virtual() {
@@ -343,14 +359,38 @@ impl Runtime {
         Sleep { runtime: self.clone(), moment, is_set: false }
     }
 
-    /// Occupies one of the modelled cores for `cost`, after earlier callers. No-op in wall time, where the work
-    /// occupies a real core.
+    /// Occupies one of the modelled cores for `cost` and the delay that chance adds ([`HostProfile::delays_ns`]). Waits
+    /// for a core if all are occupied. A task that computed just before goes on at once, to the end of its slice; one
+    /// that waited pays for the switch, too. No-op in wall time, where the work occupies a real core.
     pub async fn cpu(&self, cost: Nanos) {
         if cost == Nanos::ZERO || !self.is_virtual() {
             return;
         }
-        let end = self.0.cores.borrow_mut().occupy(self.now(), cost);
-        self.sleep_until(end).await;
+        let (host, task) = (self.host(), self.current_task());
+        let switch = if self.0.cores.borrow().holds(task) { Nanos::ZERO } else { self.switch() };
+        let delay = host.delay(&mut self.0.chance.borrow_mut());
+        self.compute(cost + delay + switch, Rank::Last).await;
+    }
+
+    /// Switches to this task, which was woken and goes before all who wait for a core. For a task of the kernel that
+    /// others wait for. No-op if the task computed just before, and in wall time.
+    pub async fn resume_first(&self) {
+        if self.is_virtual() && !self.0.cores.borrow().holds(self.current_task()) {
+            self.compute(self.switch(), Rank::First).await;
+        }
+    }
+
+    /// Occupies a core for `left`, in slices.
+    async fn compute(&self, mut left: Nanos, rank: Rank) {
+        while left > Nanos::ZERO {
+            left = left
+                - Compute { runtime: self.clone(), task: self.current_task(), left, rank, stage: Stage::Asks }.await;
+        }
+    }
+
+    /// Draws the time of a switch to a task.
+    fn switch(&self) -> Nanos {
+        self.host().switch(&mut self.0.chance.borrow_mut())
     }
 
     /// Does pure work, with owned input and owned output.
@@ -411,6 +451,78 @@ impl<T> Future for Started<T> {
         }
         self.slot.waiter.set(Some(self.runtime.current_task()));
         Poll::Pending
+    }
+}
+
+/// Computes on one core until `left` is done or the slice has ended; gives how long it computed.
+struct Compute {
+    runtime: Runtime,
+    task: TaskId,
+    left: Nanos,
+    rank: Rank,
+    stage: Stage,
+}
+
+enum Stage {
+    Asks,
+    InLine(Place),
+    Computes { begin: Nanos, end: Nanos },
+    Done,
+}
+
+impl Compute {
+    /// Has a core until `slice_end`.
+    fn begin(&mut self, slice_end: Nanos) {
+        let begin = self.runtime.now();
+        let end = slice_end.min(begin + self.left);
+        self.stage = Stage::Computes { begin, end };
+        self.runtime.0.timers.borrow_mut().set(end, self.task);
+    }
+
+    fn wake(&self, next: Option<TaskId>) {
+        next.into_iter().for_each(|task| self.runtime.wake(task));
+    }
+}
+
+impl Future for Compute {
+    type Output = Nanos;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Nanos> {
+        let (now, runtime) = (self.runtime.now(), self.runtime.clone());
+        match self.stage {
+            Stage::Asks => {
+                let (turn, next) = runtime.0.cores.borrow_mut().ask(self.task, self.rank, now);
+                self.wake(next);
+                match turn {
+                    CoreTurn::Until(slice_end) => self.begin(slice_end),
+                    CoreTurn::Waits(place) => self.stage = Stage::InLine(place),
+                }
+            }
+            Stage::InLine(place) => {
+                let slice_end = runtime.0.cores.borrow_mut().begin(place, now);
+                slice_end.into_iter().for_each(|slice_end| self.begin(slice_end));
+            }
+            Stage::Computes { begin, end } if now >= end => {
+                runtime.0.cores.borrow_mut().pause(self.task);
+                self.stage = Stage::Done;
+                return Poll::Ready(end - begin);
+            }
+            Stage::Computes { .. } | Stage::Done => (),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Compute {
+    fn drop(&mut self) {
+        let mut cores = self.runtime.0.cores.borrow_mut();
+        let next = match self.stage {
+            Stage::InLine(place) => cores.leave(place),
+            Stage::Computes { .. } => cores.stop(self.task),
+            Stage::Asks | Stage::Done => None,
+        };
+        drop(cores);
+        self.wake(next);
     }
 }
 

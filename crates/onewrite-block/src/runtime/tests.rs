@@ -71,6 +71,107 @@ fn cores_are_shared_in_order_of_arrival() {
     assert_eq!(ends, [10, 10, 20]);
 }
 
+/// One core with this slice; nothing else costs time.
+fn one_core(slice_ns: u64) -> Executor {
+    Executor::new(Time::Virtual, HostProfile { slice_ns, ..HostProfile::ideal() })
+}
+
+/// Runs two tasks that compute twice for 10 ns each; returns when each ended each piece.
+fn two_tasks_of_two_pieces(executor: &Executor) -> [[u64; 2]; 2] {
+    let ends = [(); 2].map(|()| {
+        let runtime = executor.runtime();
+        executor.runtime().start(async move {
+            runtime.cpu(Nanos(10)).await;
+            let first = runtime.now().0;
+            runtime.cpu(Nanos(10)).await;
+            [first, runtime.now().0]
+        })
+    });
+    let [one, two] = ends;
+    executor.block_on(async move { [one.await, two.await] }).unwrap()
+}
+
+#[test]
+fn a_task_keeps_its_core_until_it_waits() {
+    assert_eq!(two_tasks_of_two_pieces(&one_core(1000)), [[10, 20], [30, 40]]);
+}
+
+#[test]
+fn a_slice_ends_in_the_middle_of_the_work() {
+    assert_eq!(two_tasks_of_two_pieces(&one_core(15)), [[10, 35], [25, 40]]);
+}
+
+#[test]
+fn a_task_that_waits_gives_its_core_up() {
+    let executor = one_core(1000);
+    let (first, second) = (executor.runtime(), executor.runtime());
+    let first = executor.runtime().start(async move {
+        first.cpu(Nanos(10)).await;
+        first.sleep(Nanos(1)).await;
+        first.cpu(Nanos(10)).await;
+        first.now().0
+    });
+    let second = executor.runtime().start(async move {
+        second.cpu(Nanos(10)).await;
+        second.now().0
+    });
+    assert_eq!(executor.block_on(async move { (first.await, second.await) }), Ok((30, 20)));
+}
+
+#[test]
+fn only_a_task_that_waited_pays_for_a_switch() {
+    let executor = Executor::new(Time::Virtual, HostProfile { switch_ns: 3, ..HostProfile::ideal() });
+    let runtime = executor.runtime();
+    let ends = executor.block_on(async move {
+        runtime.cpu(Nanos(10)).await;
+        runtime.cpu(Nanos(10)).await;
+        let without = runtime.now().0;
+        runtime.sleep(Nanos(7)).await;
+        runtime.resume_first().await;
+        runtime.resume_first().await;
+        (without, runtime.now().0)
+    });
+    assert_eq!(ends, Ok((23, 33)));
+}
+
+#[test]
+fn a_task_that_goes_first_waits_for_the_core_alone() {
+    let executor = Executor::new(Time::Virtual, HostProfile { switch_ns: 3, ..HostProfile::ideal() });
+    let ends = [false, false, true].map(|goes_first| {
+        let runtime = executor.runtime();
+        executor.runtime().start(async move {
+            match goes_first {
+                true => runtime.resume_first().await,
+                false => runtime.cpu(Nanos(10)).await,
+            }
+            runtime.now().0
+        })
+    });
+    let [one, two, first] = ends;
+    assert_eq!(executor.block_on(async move { (one.await, two.await, first.await) }), Ok((13, 29, 16)));
+}
+
+/// When a hundred pieces of work of 10 ns are done.
+fn hundred_delayed(seed: u64) -> u64 {
+    let host = HostProfile { delays_ns: [5, 10, 100, 1_000, 10_000], ..HostProfile::ideal() };
+    let executor = Executor::seeded(Time::Virtual, host, seed);
+    let runtime = executor.runtime();
+    let end = executor.block_on(async move {
+        for _ in 0..100 {
+            runtime.cpu(Nanos(10)).await;
+        }
+        runtime.now().0
+    });
+    end.unwrap()
+}
+
+#[test]
+fn delays_depend_on_the_seed_alone() {
+    assert_eq!(hundred_delayed(1), hundred_delayed(1));
+    assert_ne!(hundred_delayed(1), hundred_delayed(2));
+    assert!((1..9).map(hundred_delayed).all(|end| (1_200..60_000).contains(&end)), "half of them 0 to 5 ns, few more");
+}
+
 #[test]
 fn waiting_for_nothing_is_a_deadlock() {
     let executor = Executor::ideal();

@@ -34,17 +34,29 @@ fn start_task(volume: &Rc<Volume>, task: impl Future<Output = ()> + 'static) {
 }
 
 /// Commits due transactions, one after another; ends when the journal is aborted.
+///
+/// As measured of the kernel's journal thread (`docs/kernel-parity.md`): if the next transaction was asked for during a
+/// commit, none of the tasks that the commit wakes joins it, so it is sealed before they are woken. If not, those who
+/// join while the others are still being woken are sealed together. On one core, too, it runs before the others that
+/// were woken, so that a request is not joined by everybody who waits for the core.
 async fn commit_task(volume: &Rc<Volume>) {
-    while volume.journal().abort_reason().is_none() {
-        volume.journal().commit_due().await;
+    let journal = volume.journal();
+    while journal.abort_reason().is_none() {
+        journal.commit_due().await;
+        volume.runtime().resume_first().await;
         let content = |owner: Owner| volume.pages().peek(key_of(owner)).map(|page| page.clone());
-        let Some(sealed) = volume.journal().seal(content).await else { continue };
+        let sealed = journal.seal(content).await;
+        journal.wake_synced().await;
+        let Some(sealed) = sealed else { continue };
         if let Err(error) = write_ordered(volume, &sealed.ordered).await {
-            volume.journal().abort(&error);
+            journal.abort(&error);
             return;
         }
-        let Ok(sealed) = volume.journal().commit(sealed).await else { return };
+        let Ok(sealed) = journal.commit(sealed).await else { return };
         after_commit(volume, sealed);
+        if !journal.is_commit_requested() {
+            journal.wake_synced().await;
+        }
     }
 }
 

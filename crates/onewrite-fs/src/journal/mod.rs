@@ -109,8 +109,10 @@ pub struct Journal {
     commit_wanted: Cell<Option<TransactionId>>,
     checkpoint_wanted: Cell<bool>,
     aborted: RefCell<Option<String>>,
-    /// Notified when something changes that a task may wait for.
+    /// Notified when something changes that a task may wait for, other than the end of a commit.
     changed: Signal,
+    /// Notified when a commit has ended and when nothing is left to commit.
+    ended: Signal,
     /// Notified when there is work for the commit task or the checkpoint task.
     work: Signal,
     /// Locked while blocks are on their way home.
@@ -161,6 +163,7 @@ impl Journal {
             checkpoint_wanted: Cell::new(false),
             aborted: RefCell::default(),
             changed: Signal::new(&runtime),
+            ended: Signal::new(&runtime),
             work: Signal::new(&runtime),
             homeward: RwLock::new(&runtime),
             tail: RwLock::new(&runtime),
@@ -248,20 +251,30 @@ impl Journal {
         };
         while !self.is_committed(tid) && !holds_nothing() {
             self.check_aborted()?;
-            self.changed.wait().await;
+            self.ended.wait().await;
         }
         Ok(())
+    }
+
+    /// Wakes the tasks that wait for the end of a commit, one after another in the order in which they came.
+    pub(crate) async fn wake_synced(&self) {
+        self.ended.notify_in_turn().await;
+    }
+
+    /// Whether a task has requested the commit of the running transaction, and there is something to commit.
+    pub(crate) fn is_commit_requested(&self) -> bool {
+        let running = self.running.borrow();
+        self.commit_wanted.get().is_some_and(|wanted| wanted >= running.tid()) && !running.is_empty()
     }
 
     /// Waits until the running transaction is due: a task requested the commit, or the transaction is old enough.
     pub(crate) async fn commit_due(&self) {
         loop {
             let due = {
-                let running = self.running.borrow();
-                let asked = self.commit_wanted.get().is_some_and(|wanted| wanted >= running.tid());
-                if asked && !running.is_empty() {
+                if self.is_commit_requested() {
                     return;
                 }
+                let running = self.running.borrow();
                 (!running.is_empty()).then(|| running.started() + self.options.commit_interval)
             };
             let runtime = self.log.runtime();
@@ -289,6 +302,7 @@ impl Journal {
     pub(crate) fn abort(&self, reason: &FsError) {
         self.aborted.borrow_mut().get_or_insert_with(|| format!("{reason}; unmount and run `onewrite fsck`"));
         self.changed.notify_all();
+        self.ended.notify_all();
         self.work.notify_all();
     }
 

@@ -92,7 +92,7 @@ struct Attempt {
 
 impl Attempt {
     fn start(spec: &Rc<RunSpec>, device: Box<dyn Device>) -> Result<Attempt, LabError> {
-        let executor = Executor::new(spec.time, spec.host.clone());
+        let executor = Executor::seeded(spec.time, spec.host.clone(), spec.seed);
         let port = executor.runtime().attach(device);
         let (task_spec, task_port) = (Rc::clone(spec), port.clone());
         let fs = Rc::new(executor.block_on(async move { new_fs(&task_spec, task_port).await })??);
@@ -167,7 +167,7 @@ fn recovered(
     spec: &RunSpec,
     ledger: &Ledger,
 ) -> Result<Result<(), String>, LabError> {
-    let executor = Executor::new(spec.time, spec.host.clone());
+    let executor = Executor::seeded(spec.time, spec.host.clone(), spec.seed);
     executor.run_until(now)?;
     let port = executor.runtime().attach(device);
     let (durable, stack) = (ledger.durable_files(), spec.stack);

@@ -26,7 +26,7 @@ pub(crate) fn recovery_after(spec: &RunSpec, device: Box<dyn Device>) -> Result<
     };
     power.cut(&mut Choices::new(spec.seed).stream("power cuts", 0));
     let report = power.recover(now).map_err(FsError::from)?;
-    let executor = Executor::new(spec.time, spec.host.clone());
+    let executor = Executor::seeded(spec.time, spec.host.clone(), spec.seed);
     executor.run_until(now + report.duration)?;
     let port = executor.runtime().attach(device);
     Ok(executor.block_on(async move { replay(&port).await })??)
@@ -37,7 +37,7 @@ fn at_the_end(spec: &RunSpec, device: Box<dyn Device>) -> Result<(Box<dyn Device
     let Stack::Ext4(mode) = spec.stack else {
         return Err(LabError::Option("the time of a recovery is measured on ext4".to_owned()));
     };
-    let executor = Executor::new(spec.time, spec.host.clone());
+    let executor = Executor::seeded(spec.time, spec.host.clone(), spec.seed);
     let runtime = executor.runtime();
     let port = runtime.attach(device);
     let (task_spec, task_port, task_runtime) = (spec.clone(), port.clone(), runtime.clone());

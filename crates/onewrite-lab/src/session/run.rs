@@ -35,7 +35,7 @@ pub struct Extras {
 /// # Errors
 /// The first failure: an impossible option, a failed operation, an image that cannot be written.
 pub fn run(spec: &RunSpec, device: Box<dyn Device>, extras: Extras) -> Result<RunResult, LabError> {
-    let executor = Executor::new(spec.time, spec.host.clone());
+    let executor = Executor::seeded(spec.time, spec.host.clone(), spec.seed);
     let runtime = executor.runtime();
     let device = match extras.trace {
         Some(sink) => Box::new(Traced::new(device, sink)),

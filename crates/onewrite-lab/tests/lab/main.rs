@@ -7,6 +7,7 @@ mod examples;
 mod fio_judge;
 mod fio_keys;
 mod goals;
+mod group_commit;
 mod innodb;
 mod memory;
 mod mkfs;

@@ -119,6 +119,10 @@ impl Journal {
     /// commit.
     pub async fn seal(&self, content: impl Fn(Owner) -> Option<Page>) -> Option<Sealed> {
         self.running.borrow_mut().is_locked = true;
+        if self.running.borrow().handles > 0 {
+            // The owner of a handle may wait for a task that waits for the last commit.
+            self.wake_synced().await;
+        }
         self.changed.until(|| self.running.borrow().handles == 0).await;
         self.changed.until(|| self.committing.borrow().is_none()).await;
         let mut running = self.running.borrow_mut();
@@ -126,6 +130,7 @@ impl Journal {
         if running.is_empty() {
             drop(running);
             self.changed.notify_all();
+            self.ended.notify_all();
             return None;
         }
         let next = Running::new(running.tid.next(), self.log.runtime().now());
@@ -198,8 +203,11 @@ impl Drop for Handle {
         let mut running = self.journal.running.borrow_mut();
         running.handles -= 1;
         running.credits -= self.credits;
-        let is_last = running.handles == 0;
+        let (is_last, is_empty) = (running.handles == 0, running.is_empty());
         drop(running);
+        if is_empty {
+            self.journal.ended.notify_all();
+        }
         if is_last || self.credits > 0 {
             self.journal.changed.notify_all();
         }
