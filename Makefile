@@ -4,9 +4,9 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity vm doc deps clean device-deep fuzz-deep \
-  crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries mutants mutants-sample kill-deep kills \
-  databases pjdfstest xfstests install install-c paper-ts-clock
+.PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
+  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries mutants \
+  mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -158,6 +158,10 @@ install-c:
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps
 	$(CARGO) bench --package onewrite-fs --bench kernel_parity
+
+## group-commit: fsyncs per commit beside the kernel's where FLUSH is slow, as root (ARGS=ours: without the kernel)
+group-commit: deps
+	PATH="$$PATH:/usr/sbin:/sbin" $(CARGO) bench --package onewrite --bench group_commit -- $(ARGS)
 
 ## vm: Linux's F2FS and ext4 judge our images in a virtual machine, and we judge Linux's, as root (five minutes; qemu-system-x86, busybox-static; docs/vm.md)
 vm: deps

@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(woken.get(), 3);
     }
 
-    /// Three tasks wait; the first of them gets `patience` before the one that wakes them stops. Returns when each woke.
+    /// Three tasks wait; the one that wakes them stops after `patience`. Returns when each woke.
     fn woken_in_turn(patience: Nanos) -> Vec<u64> {
         let executor = Executor::new(Time::Virtual, HostProfile { wake_ns: 5, cores: 2, ..HostProfile::ideal() });
         let signal = Rc::new(Signal::new(&executor.runtime()));
