@@ -6,15 +6,17 @@
 use onewrite_device::waf;
 
 use super::entry::{Amplified, AmplifiedLayer};
+use super::found::{Case, Found};
 
 const SEED: u64 = 1;
 
-/// The largest write amplification of the layers.
-pub(super) fn largest(amplified: Amplified) -> f64 {
+/// The largest write amplification of the layers; each is a case.
+pub(super) fn largest(amplified: Amplified) -> Found {
     let Amplified { layers, block_percent, range_bytes } = amplified;
-    let waf = |layer: &AmplifiedLayer| match layer {
-        AmplifiedLayer::Page => waf::run(block_percent, range_bytes, SEED).waf,
-        AmplifiedLayer::Fast => waf::run_fast(block_percent, range_bytes, SEED, None).waf,
+    let case = |layer: &AmplifiedLayer| match layer {
+        AmplifiedLayer::Page => Case::counts("page-level", waf::run(block_percent, range_bytes, SEED).waf),
+        AmplifiedLayer::Fast => Case::counts("FAST", waf::run_fast(block_percent, range_bytes, SEED, None).waf),
     };
-    layers.iter().map(waf).fold(f64::NAN, f64::max)
+    let cases: Vec<Case> = layers.iter().map(case).collect();
+    Found { figure: cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max), cases }
 }

@@ -130,6 +130,21 @@ impl Cell {
 }
 
 impl Work {
+    /// What it is called beside figures.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Work::RandomWrites { interval, .. } => format!("fsync every {interval}"),
+            Work::Personality { personality, files: None, .. } => personality.name().to_owned(),
+            Work::Personality { personality, files: Some(files), .. } => {
+                format!("{} of {files} files", personality.name())
+            }
+            Work::PostMark { .. } => "postmark".to_owned(),
+            Work::Sqlite(job) => job.kind.name().to_owned(),
+            Work::Innodb(job) => job.load.name().to_owned(),
+            Work::Copy { .. } => "copy".to_owned(),
+        }
+    }
+
     fn job(self) -> Result<JobSpec, LabError> {
         let text = match self {
             Work::RandomWrites { block_bytes, threads, file_bytes, io_bytes, interval } => {

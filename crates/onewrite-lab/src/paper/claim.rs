@@ -20,6 +20,19 @@ pub(super) struct Claim {
     pub(super) counted: Counted,
     /// How the comparisons become one figure.
     pub(super) told: ClaimTold,
+    /// What else the row says.
+    pub(super) also: Also,
+}
+
+/// What a row says beside its figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Also {
+    /// That TS-CLOCK is ahead on each of the devices; in its best case, of each rival.
+    EachDevice,
+    /// That TS-CLOCK is ahead in every combination of workload, device and cache size.
+    EveryCombination,
+    /// That these policies, the row's rivals among them, are ahead of TS-CLOCK in time and write more.
+    AheadButWriteMore(&'static [PolicyKind]),
 }
 
 /// What of a cell is compared.
@@ -29,6 +42,8 @@ pub(super) enum Counted {
     Seconds,
     /// Erases of flash blocks.
     Erases,
+    /// Bytes written to the device.
+    Writes,
 }
 
 /// How the comparisons at all sizes become one figure.
@@ -58,6 +73,7 @@ impl Counted {
         cell.device.as_ref().map_or(0.0, |device| match self {
             Counted::Seconds => device.elapsed_seconds,
             Counted::Erases => device.erases as f64,
+            Counted::Writes => device.host_write_bytes as f64,
         })
     }
 }

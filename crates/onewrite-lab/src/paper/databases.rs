@@ -5,21 +5,22 @@
 //! own on `ordered`; InnoDB's shape with doublewrite or without. Each workload runs on `nvme-share`; the figure is the
 //! mean over all of them.
 
-use super::cell::Cell;
+use super::cell::{Cell, Work};
 use super::entry::{Cost, Side};
+use super::found::{Case, Found};
 use super::journals::mean;
 use crate::error::LabError;
 
 const PROFILE: &str = "nvme-share";
 
-/// Ratio of `cost` of two sides; the geometric mean of the workloads.
-pub(super) fn ratio(cost: Cost, a: Side, b: Side) -> Result<f64, LabError> {
-    let pairs = figures(cost, a)?.into_iter().zip(figures(cost, b)?);
-    Ok(mean(&pairs.map(|(a, b)| a / b).collect::<Vec<_>>()))
-}
-
-fn figures(cost: Cost, Side { mode, works }: Side) -> Result<Vec<f64>, LabError> {
-    works.iter().map(|work| figure(cost, &Cell::new(PROFILE, mode, *work))).collect()
+/// Ratio of `cost` of two sides; the geometric mean of the workloads, which are shown.
+pub(super) fn ratio(cost: Cost, a: Side, b: Side) -> Result<Found, LabError> {
+    let one = |(of_a, of_b): (&Work, &Work)| {
+        let figure = |mode, work: &Work| figure(cost, &Cell::new(PROFILE, mode, *work));
+        Ok(Case::shown(of_a.name(), figure(a.mode, of_a)? / figure(b.mode, of_b)?))
+    };
+    let cases = a.works.iter().zip(b.works).map(one).collect::<Result<Vec<Case>, LabError>>()?;
+    Ok(Found { figure: mean(&cases.iter().map(|case| case.figure).collect::<Vec<_>>()), cases })
 }
 
 fn figure(cost: Cost, cell: &Cell) -> Result<f64, LabError> {

@@ -4,6 +4,8 @@ use onewrite_fs::ext4::Mode;
 
 use super::cell::Work;
 use super::claim::Claim;
+use super::found::Case;
+use super::verdict::{Even, Terms};
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +18,8 @@ pub(super) struct Entry {
     pub(super) winner: Winner,
     /// How long it takes.
     pub(super) duration: Duration,
+    /// Whether the paper's figure was given to the experiment, so that its result says nothing.
+    pub(super) is_input: bool,
 }
 
 /// What is measured, and the cells in which. Modes are `a` and `b` of a ratio a/b; devices are profiles.
@@ -45,6 +49,8 @@ pub(super) enum Experiment {
     OverBest(Rivals),
     /// Speed of LDJ by that of its rival; the best of devices and workloads.
     Ldj(Rivalry),
+    /// The same, and the ratio of the bytes that both write, of which the row says this.
+    LdjAndBytes(Rivalry, f64),
     /// Time that LDJ takes to recover by that of its rival; the worst of devices and workloads.
     LdjRecovery(Rivalry),
     /// Ratio of bytes written to the device.
@@ -61,6 +67,30 @@ pub(super) enum Experiment {
     Databases(Cost, Side, Side),
     /// A figure of a device.
     Device(&'static str, DeviceFigure),
+}
+
+impl Experiment {
+    /// The profiles on which it runs.
+    pub(super) fn devices(&self) -> Vec<&'static str> {
+        match self {
+            Experiment::Blocks(_) | Experiment::FalseRecovery | Experiment::Photographs => vec!["ram"],
+            Experiment::Amplification(_) => vec!["ftl-16g"],
+            Experiment::TsClock(claim) => claim.devices.to_vec(),
+            Experiment::PaddedWrites(_)
+            | Experiment::PaddedVarmail(_)
+            | Experiment::PaddedBlocks(_)
+            | Experiment::PaddedFlushes(_)
+            | Experiment::LdjBytes(..)
+            | Experiment::LdjPacked(_)
+            | Experiment::LdjFlushes(_) => vec!["sata-850pro"],
+            Experiment::Writes(_) | Experiment::WritesAnd(..) | Experiment::OverBest(_) | Experiment::Databases(..) => {
+                vec!["nvme-share"]
+            }
+            Experiment::Ldj(rivalry) | Experiment::LdjRecovery(rivalry) => rivalry.devices.to_vec(),
+            Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
+            Experiment::EvictionOverFlush(device) | Experiment::Device(device, _) => vec![device],
+        }
+    }
 }
 
 /// Two modes.
@@ -139,6 +169,29 @@ pub(super) struct Rivalry {
     pub(super) rival: Mode,
     pub(super) devices: &'static [&'static str],
     pub(super) works: &'static [Work],
+    pub(super) each: Each,
+}
+
+/// What a row says of each case of a sweep, beside its figure.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Each {
+    /// Nothing.
+    Shown,
+    /// The same as of the figure.
+    AsRow,
+    /// That `a` wins there, whatever the row says of the best case.
+    Wins,
+}
+
+impl Each {
+    /// A case of a ratio of two sides.
+    pub(super) fn case(self, name: impl Into<String>, ratio: f64) -> Case {
+        match self {
+            Each::Shown => Case::shown(name, ratio),
+            Each::AsRow => Case::counts(name, ratio),
+            Each::Wins => Case::own(name, ratio, Terms::Above(Even::Ratio)),
+        }
+    }
 }
 
 /// A figure of a device.

@@ -8,9 +8,12 @@ use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
-use super::entry::{Rivalry, Rivals, Sweep, Told, Versus};
+use super::entry::{Each, Rivalry, Rivals, Sweep, Told, Versus};
 use super::flushes::{Syncs, flushes_of};
+use super::found::{Case, Found};
+use super::verdict::{PLAIN, Terms};
 use crate::error::LabError;
+use crate::results::RunResult;
 
 /// Fsync intervals of the dissertation (§3.6.1).
 const SYNC_INTERVALS: [u32; 3] = [8, 16, 32];
@@ -26,25 +29,30 @@ fn ratio(a: &Cell, b: &Cell) -> Result<f64, LabError> {
     Ok(a.speed(&a.result()?) / b.speed(&b.result()?))
 }
 
-/// Ratio of two modes in random writes.
-pub(super) fn writes(sweep: Sweep) -> Result<f64, LabError> {
+/// Ratio of two modes in random writes. Each interval is a case; it counts where the row tells of all of them.
+pub(super) fn writes(sweep: Sweep) -> Result<Found, LabError> {
     let Sweep { modes, threads, log_bytes, told } = sweep;
     let one = |interval| {
         let cell = |mode| random_writes(mode, threads, log_bytes, interval);
         ratio(&cell(modes.a), &cell(modes.b))
     };
     let ratios = SYNC_INTERVALS.into_iter().map(one).collect::<Result<Vec<f64>, LabError>>()?;
-    Ok(match told {
-        Told::Best => best(&ratios),
-        Told::Mean => mean(&ratios),
-    })
+    let (figure, each) = match told {
+        Told::Best => (best(&ratios), Each::Shown),
+        Told::Mean => (mean(&ratios), Each::AsRow),
+    };
+    let cases = SYNC_INTERVALS.into_iter().zip(&ratios);
+    let cases = cases.map(|(interval, ratio)| each.case(format!("fsync every {interval}"), *ratio));
+    Ok(Found { figure, cases: cases.collect() })
 }
 
-/// Mean of that ratio and of the one in another workload.
-pub(super) fn writes_and(sweep: Sweep, work: Work) -> Result<f64, LabError> {
+/// Mean of that ratio and of the one in another workload; both count.
+pub(super) fn writes_and(sweep: Sweep, work: Work) -> Result<Found, LabError> {
     let Versus { a, b } = sweep.modes;
     let cell = |mode| Cell::new("nvme-share", mode, work);
-    Ok(mean(&[writes(sweep)?, ratio(&cell(a), &cell(b))?]))
+    let (fio, other) = (writes(sweep)?, ratio(&cell(a), &cell(b))?);
+    let cases = vec![Case::counts("fio", fio.figure), Case::counts(work.name(), other)];
+    Ok(Found { figure: mean(&[fio.figure, other]), cases })
 }
 
 fn best(ratios: &[f64]) -> f64 {
@@ -56,15 +64,16 @@ pub(super) fn mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
-/// Ratio of a mode to the better of its rivals; the mean of the workloads.
-pub(super) fn over_best(Rivals { mode, rivals, works }: Rivals) -> Result<f64, LabError> {
+/// Ratio of a mode to the better of its rivals; the mean of the workloads, each of which counts.
+pub(super) fn over_best(Rivals { mode, rivals, works }: Rivals) -> Result<Found, LabError> {
     let one = |work: &Work| {
         let cell = |mode| Cell::new("nvme-share", mode, *work);
         let over = |rival| ratio(&cell(mode), &cell(rival));
         let [first, second] = rivals;
-        Ok(over(first)?.min(over(second)?))
+        Ok(Case::counts(work.name(), over(first)?.min(over(second)?)))
     };
-    Ok(mean(&works.iter().map(one).collect::<Result<Vec<_>, LabError>>()?))
+    let cases = works.iter().map(one).collect::<Result<Vec<_>, LabError>>()?;
+    Ok(Found { figure: mean(&cases.iter().map(|case| case.figure).collect::<Vec<_>>()), cases })
 }
 
 /// A cell of the LDJ papers.
@@ -73,11 +82,28 @@ pub(super) fn ldj_cell(device: &'static str, mode: Mode, work: Work) -> Cell {
     Cell { log_bytes, delayed_allocation: false, ..Cell::new(device, mode, work) }
 }
 
-/// Ratio of LDJ to its rival; the best of devices and workloads.
-pub(super) fn best_over(Rivalry { rival, devices, works }: Rivalry) -> Result<f64, LabError> {
+/// Ratio of LDJ to its rival; the best of devices and workloads, each of which is a case.
+pub(super) fn best_over(Rivalry { rival, devices, works, each }: Rivalry) -> Result<Found, LabError> {
     let cells = devices.iter().flat_map(|device| works.iter().map(move |work| (*device, *work)));
-    let over = |(device, work)| ratio(&ldj_cell(device, Mode::Ldj, work), &ldj_cell(device, rival, work));
-    Ok(best(&cells.map(over).collect::<Result<Vec<f64>, LabError>>()?))
+    let one = |(device, work): (&'static str, Work)| {
+        let over = ratio(&ldj_cell(device, Mode::Ldj, work), &ldj_cell(device, rival, work))?;
+        Ok(each.case(work.name(), over).on(device))
+    };
+    let cases = cells.map(one).collect::<Result<Vec<Case>, LabError>>()?;
+    Ok(Found { figure: best(&cases.iter().map(|case| case.figure).collect::<Vec<_>>()), cases })
+}
+
+/// The same on one device with one workload, and the ratio of the bytes that both write, of which the paper has `paper`.
+pub(super) fn best_over_and_bytes(rivalry: Rivalry, paper: f64) -> Result<Found, LabError> {
+    let Rivalry { rival, devices: &[device], works: &[work], .. } = rivalry else {
+        return Err(LabError::Option("bytes are compared on one device, in one workload".to_owned()));
+    };
+    let [ldj, other] = [Mode::Ldj, rival].map(|mode| ldj_cell(device, mode, work));
+    let (ldj_result, other_result) = (ldj.result()?, other.result()?);
+    let written = |result: &RunResult| result.onewrite.device.host_write_bytes as f64;
+    let bytes = written(&ldj_result) / written(&other_result);
+    let cases = vec![Case::own("bytes", bytes, Terms::Near { paper, share: PLAIN })];
+    Ok(Found { figure: ldj.speed(&ldj_result) / other.speed(&other_result), cases })
 }
 
 /// Ratio of the bytes that two modes write to the device.

@@ -9,6 +9,8 @@ use onewrite_fs::ext4::Mode;
 
 use super::entry::Versus;
 use super::flushes::{Syncs, flushes_of};
+use super::found::{Case, Found};
+use super::verdict::{Even, Terms};
 use crate::error::LabError;
 use crate::job::JobFile;
 use crate::probe::{ProbeOptions, probe};
@@ -24,18 +26,22 @@ const VARMAIL_OPERATIONS: u64 = 12_000;
 /// Commits for which FLUSHes are counted.
 const COMMITS: u64 = 20;
 
-/// The largest ratio of two modes' IOPS over the sweep.
-pub(super) fn best_fio(Versus { a, b }: Versus) -> Result<f64, LabError> {
-    let mut best = 0.0_f64;
-    for interval in INTERVALS {
+/// The largest ratio of two modes' IOPS over the sweep, whose points are shown.
+pub(super) fn best_fio(Versus { a, b }: Versus) -> Result<Found, LabError> {
+    let one = |interval: u32| {
         let text = format!("[w]\nrw=randwrite\nbs=4k\nsize=64m\nio_size=4m\nfsync={interval}\n");
         let iops = |mode: Mode| -> Result<f64, LabError> {
             let job = JobSpec::Fio(JobFile::parse("zp.fio", &text)?);
             Ok(run(mode, job)?.onewrite.total.write.iops)
         };
-        best = best.max(iops(a)? / iops(b)?);
-    }
-    Ok(best)
+        Ok(Case::shown(format!("fsync every {interval}"), iops(a)? / iops(b)?))
+    };
+    let cases = INTERVALS.into_iter().map(one).collect::<Result<Vec<Case>, LabError>>()?;
+    Ok(Found { figure: largest(&cases), cases })
+}
+
+fn largest(cases: &[Case]) -> f64 {
+    cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max)
 }
 
 /// Ratio of two modes' operations a second in varmail.
@@ -60,10 +66,20 @@ pub(super) fn blocks_per_transaction(mode: Mode) -> Result<f64, LabError> {
     Ok(fs.journal_bytes as f64 / PAGE_SIZE as f64 / fs.commits as f64)
 }
 
-/// Largest ratio of the time of padding to the time of FLUSH.
-pub(super) fn eviction_over_flush(profile: &str) -> Result<f64, LabError> {
-    let ratios = evictions_over_flushes(&Profile::load(profile)?)?;
-    Ok(ratios.into_iter().fold(f64::NAN, f64::max))
+/// Largest ratio of the time of padding to the time of FLUSH: below in all cases, and above in all where the interface
+/// is half as fast, as SATA 2.0 is.
+pub(super) fn eviction_over_flush(profile: &str) -> Result<Found, LabError> {
+    let profile = Profile::load(profile)?;
+    let mut slow = profile.clone();
+    slow.host.link_mb_s /= 2.0;
+    let fast = evictions_over_flushes(&profile)?;
+    let cases = |name: &str, ratios: &[f64], terms| {
+        let case = |(place, ratio): (usize, &f64)| Case::own(format!("{name} amount {}", place + 1), *ratio, terms);
+        ratios.iter().enumerate().map(case).collect::<Vec<Case>>()
+    };
+    let below = cases("SATA 3.0", &fast, Terms::Below(Even::Ratio));
+    let above = cases("SATA 2.0", &evictions_over_flushes(&slow)?, Terms::Above(Even::Ratio));
+    Ok(Found { figure: largest(&below), cases: [below, above].concat() })
 }
 
 /// Ratios of the time of padding to the time of FLUSH, one for each amount of dirty data.
@@ -76,14 +92,14 @@ fn evictions_over_flushes(profile: &Profile) -> Result<Vec<f64>, LabError> {
 }
 
 /// FLUSHes of commits of one page each and of as many fsyncs with nothing to commit, for each of them; the largest of
-/// `modes`.
-pub(super) fn flushes(modes: &[Mode]) -> Result<f64, LabError> {
-    let mut most = 0.0_f64;
-    for mode in modes {
+/// `modes`, each of which counts.
+pub(super) fn flushes(modes: &[Mode]) -> Result<Found, LabError> {
+    let one = |mode: &Mode| {
         let flushes = flushes_of(PROFILE, *mode, Syncs { commits: COMMITS, idle: true })?;
-        most = most.max(flushes as f64 / (2 * COMMITS) as f64);
-    }
-    Ok(most)
+        Ok(Case::counts(mode.to_string(), flushes as f64 / (2 * COMMITS) as f64))
+    };
+    let cases = modes.iter().map(one).collect::<Result<Vec<Case>, LabError>>()?;
+    Ok(Found { figure: largest(&cases), cases })
 }
 
 #[cfg(test)]

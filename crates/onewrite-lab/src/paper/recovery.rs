@@ -10,20 +10,21 @@ use onewrite_fs::journal::Recovered;
 
 use super::cell::Cell;
 use super::entry::Rivalry;
+use super::found::Found;
 use super::journals::ldj_cell;
 use crate::error::LabError;
 use crate::session::recovery_after;
 
-/// The largest ratio of the times over devices and workloads, without git.
-pub(super) fn worst_over(Rivalry { rival, devices, works }: Rivalry) -> Result<f64, LabError> {
-    let mut worst = f64::NAN;
+/// The largest ratio of the times over devices and workloads, without git; each is shown.
+pub(super) fn worst_over(Rivalry { rival, devices, works, each }: Rivalry) -> Result<Found, LabError> {
+    let mut cases = Vec::new();
     for device in devices {
         for work in works {
             let seconds = |mode| seconds_of(&ldj_cell(device, mode, *work));
-            worst = worst.max(seconds(Mode::Ldj)? / seconds(rival)?);
+            cases.push(each.case(work.name(), seconds(Mode::Ldj)? / seconds(rival)?).on(device));
         }
     }
-    Ok(worst)
+    Ok(Found { figure: cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max), cases })
 }
 
 fn seconds_of(cell: &Cell) -> Result<f64, LabError> {

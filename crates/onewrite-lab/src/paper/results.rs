@@ -12,6 +12,7 @@ use super::entry::Duration;
 use super::false_recovery::{FalseRecoveries, false_recoveries};
 use super::measure::{Measured, rounded, run};
 use super::scoreboard::{Row, scoreboard};
+use super::scores::{Outcome, Scores};
 use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::report::{markdown_html, page};
@@ -237,13 +238,7 @@ impl JournalResults {
             self.table(table, &mut text);
         }
         if !self.rows.is_empty() {
-            text += "## The papers beside it\n\n| row | paper | measured | |\n|---|---|---|---|\n";
-            for measured in &self.rows {
-                let Row { id, metric, device, paper, .. } = &measured.row;
-                let verdict = measured.verdict();
-                let value = rounded(measured.measured);
-                writeln!(text, "| `{id}`: {metric} ({device}) | {paper} | {value} | {verdict} |").expect("a string");
-            }
+            self.papers(&mut text);
         }
         if !self.false_recoveries.is_empty() {
             text += "\n## False recovery\n\n| log | trimmed behind its tail | states with log blocks missing | taken \
@@ -255,6 +250,20 @@ impl JournalResults {
             writeln!(text, "| {log} | {trimmed} | {} | {} |", kind.states, kind.believed).expect("a string");
         }
         text
+    }
+
+    fn papers(&self, text: &mut String) {
+        let scores = Scores(self.rows.iter().cloned().map(Outcome::Measured).collect());
+        let counts = scores.tally().total();
+        let head = "| row | paper | measured | verdict | where | cases |\n|---|---|---|---|---|---|";
+        writeln!(text, "## The papers beside it\n\n{counts}.\n\n{head}").expect("a string");
+        for measured in &self.rows {
+            let Row { id, metric, paper, .. } = &measured.row;
+            let (value, words) = (rounded(measured.measured), measured.words());
+            let (places, cases) = (measured.places(), measured.cases_in_words());
+            writeln!(text, "| `{id}`: {metric} | {paper} | {value} | {words} | {places} | {cases} |")
+                .expect("a string");
+        }
     }
 
     fn table(&self, table: &Table, text: &mut String) {

@@ -7,20 +7,20 @@ use onewrite_fs::ext4::Mode;
 use onewrite_fs::journal::Padding;
 
 use super::cell::Work;
-use super::claim::{Claim, ClaimTold, Counted};
+use super::claim::{Also, Claim, ClaimTold, Counted};
 use super::entry::AmplifiedLayer::{Fast, Page};
 use super::entry::DeviceFigure::{
     BufferRead, EvictionBegins, EvictionCertain, FlashRead, RandomReads, RandomWrites, SyncDrop,
 };
 use super::entry::Duration::{self, Minutes, MinutesOfFiles, MinutesOnCards, Short};
 use super::entry::Experiment::{
-    self, Blocks, Databases, Device, EvictionOverFlush, FalseRecovery, Ldj, LdjBytes, LdjFlushes, LdjPacked,
-    LdjRecovery, OverBest, PaddedBlocks, PaddedFlushes, PaddedVarmail, PaddedWrites, Photographs, TsClock, Writes,
-    WritesAnd,
+    self, Blocks, Databases, Device, EvictionOverFlush, FalseRecovery, Ldj, LdjAndBytes, LdjBytes, LdjFlushes,
+    LdjPacked, LdjRecovery, OverBest, PaddedBlocks, PaddedFlushes, PaddedVarmail, PaddedWrites, Photographs, TsClock,
+    Writes, WritesAnd,
 };
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
-use super::entry::{Amplified, AmplifiedLayer, Cost, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
+use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
 use crate::generate::TraceKind;
 use crate::innodb::{Doublewrite, InnodbJob, Load};
 use crate::sqlite::{Journal, Kind, SqliteJob};
@@ -78,7 +78,12 @@ const OTHERS: &[PolicyKind] = &[
 ];
 
 const fn row(id: &'static str, experiment: Option<Experiment>, winner: Winner, duration: Duration) -> Entry {
-    Entry { id, experiment, winner, duration }
+    Entry { id, experiment, winner, duration, is_input: false }
+}
+
+/// A row whose figure its experiment was given.
+const fn input(entry: Entry) -> Entry {
+    Entry { is_input: true, ..entry }
 }
 
 const fn personality(personality: Personality, compressible_percent: u8) -> Work {
@@ -112,7 +117,12 @@ const fn sweep(modes: Versus, threads: u32, log_bytes: u64, told: Told) -> Sweep
 }
 
 const fn rival(rival: Mode, devices: &'static [&'static str], works: &'static [Work]) -> Rivalry {
-    Rivalry { rival, devices, works }
+    Rivalry { rival, devices, works, each: Each::Shown }
+}
+
+/// The same where the row speaks of each device and workload.
+const fn each(each: Each, rivalry: Rivalry) -> Rivalry {
+    Rivalry { each, ..rivalry }
 }
 
 /// A claim about elapsed time on cards (figure 2-4) or the SSD (figure 2-6).
@@ -123,7 +133,7 @@ const fn time(
     rivals: &'static [PolicyKind],
     told: ClaimTold,
 ) -> Claim {
-    Claim { figures, devices, workloads, rivals, counted: Counted::Seconds, told }
+    Claim { figures, devices, workloads, rivals, counted: Counted::Seconds, told, also: Also::EachDevice }
 }
 
 /// A claim about erases in the lifetime study.
@@ -132,7 +142,13 @@ const fn lifetime(
     workloads: &'static [TraceKind],
     rivals: &'static [PolicyKind],
 ) -> Claim {
-    Claim { figures, devices: &["ftl-16g"], workloads, rivals, counted: Counted::Erases, told: ClaimTold::Best }
+    let (counted, told, also) = (Counted::Erases, ClaimTold::Best, Also::EachDevice);
+    Claim { figures, devices: &["ftl-16g"], workloads, rivals, counted, told, also }
+}
+
+/// The same claim with more to it.
+const fn and(also: Also, claim: Claim) -> Claim {
+    Claim { also, ..claim }
 }
 
 /// One entry for each row that can be run, or whose winner is not in its figure. The columns are the id, the experiment
@@ -202,19 +218,25 @@ pub(super) const ROWS: &[Entry] = &[
     ),
     row(
         "ts-fab-microsd",
-        Some(TsClock(time(
-            CARD_FIGURE,
-            CARDS,
-            &[TraceKind::FileServer, TraceKind::TpcC],
-            &[PolicyKind::Fab],
-            ClaimTold::Quotient,
+        Some(TsClock(and(
+            Also::AheadButWriteMore(&[PolicyKind::Fab, PolicyKind::LbClock]),
+            time(
+                CARD_FIGURE,
+                CARDS,
+                &[TraceKind::FileServer, TraceKind::TpcC],
+                &[PolicyKind::Fab],
+                ClaimTold::Quotient,
+            ),
         ))),
         ByFigure,
         MinutesOnCards,
     ),
     row(
         "ts-spclock-all",
-        Some(TsClock(time(BOTH, ALL, &TraceKind::ALL, &[PolicyKind::SpClock], ClaimTold::Mean))),
+        Some(TsClock(and(
+            Also::EveryCombination,
+            time(BOTH, ALL, &TraceKind::ALL, &[PolicyKind::SpClock], ClaimTold::Mean),
+        ))),
         ByFigure,
         MinutesOnCards,
     ),
@@ -281,17 +303,22 @@ pub(super) const ROWS: &[Entry] = &[
         ByFigure,
         MinutesOfFiles,
     ),
-    row("ldj-fileserver-nvme", Some(Ldj(rival(Mode::Ordered, &["nvme-960pro"], &[FILESERVER]))), ByFigure, Short),
+    row(
+        "ldj-fileserver-nvme",
+        Some(Ldj(each(Each::AsRow, rival(Mode::Ordered, &["nvme-960pro"], &[FILESERVER, FILESERVER_MF])))),
+        ByFigure,
+        MinutesOfFiles,
+    ),
     row("ldj-fileserver-ssd", Some(Ldj(rival(Mode::Ordered, &["sata-850pro"], &[FILESERVER]))), ByFigure, Short),
-    row("ldj-750-varmail", Some(Ldj(rival(Mode::Ordered, &["nvme-750"], &[VARMAIL]))), ByFigure, Short),
+    row("ldj-750-varmail", Some(LdjAndBytes(rival(Mode::Ordered, &["nvme-750"], &[VARMAIL]), 0.19)), ByFigure, Short),
     row(
         "ldj-hdd",
-        Some(Ldj(rival(Mode::Ordered, &["hdd-barracuda"], &[VARMAIL, FILESERVER, FILESERVER_MF]))),
+        Some(Ldj(each(Each::Wins, rival(Mode::Ordered, &["hdd-barracuda"], &[VARMAIL, FILESERVER, FILESERVER_MF])))),
         ByFigure,
         MinutesOfFiles,
     ),
     row("ldj-copy", Some(Ldj(rival(Mode::Data, &["nvme-750", "nvme-p3600", "sata-850pro"], &[COPY]))), ByFigure, Short),
-    row("ldj-copy-oj", Some(Ldj(rival(Mode::Ordered, LDJ_DEVICES, &[COPY]))), ByFigure, Short),
+    row("ldj-copy-oj", Some(Ldj(each(Each::AsRow, rival(Mode::Ordered, LDJ_DEVICES, &[COPY])))), ByFigure, Short),
     row(
         "ldj-recovery-oj",
         Some(LdjRecovery(rival(Mode::Ordered, LDJ_DEVICES, &[VARMAIL, FILESERVER_MF]))),
@@ -304,7 +331,8 @@ pub(super) const ROWS: &[Entry] = &[
         ByFigure,
         MinutesOfFiles,
     ),
-    row("ldj-ratio-varmail", Some(LdjPacked(VARMAIL)), ByFigure, Short),
+    // VARMAIL's content is made to compress as this row says.
+    input(row("ldj-ratio-varmail", Some(LdjPacked(VARMAIL)), ByFigure, Short)),
     row("ldj-writes-copy", Some(LdjBytes(over(Mode::Ldj, Mode::Ordered), COPY)), ByFigure, Short),
     row("ldj-writes-postmark", Some(LdjBytes(over(Mode::Data, Mode::Ordered), POSTMARK)), ByFigure, Short),
     row("ldj-ratio-rest", Some(LdjPacked(POSTMARK)), ByFigure, Short),

@@ -3,25 +3,42 @@
 use serde::Deserialize;
 
 use super::entry::{Duration, Experiment, Winner};
+use super::missing::reason;
 use super::rows::entry;
 use crate::error::LabError;
 
 const SCOREBOARD: &str = include_str!("../../scoreboard.toml");
 
-/// How paper and measurement are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// How paper and measurement are compared; [`Row::terms`] has the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A device figure to which a profile may be fitted; must be within [`Row::within`], by default a tenth.
+    /// A device figure to which a profile may be fitted.
     Calibration,
-    /// Depends only on the algorithm; must be equal.
+    /// Depends only on the algorithm.
     Exact,
-    /// Depends on the model; must be within [`Row::within`].
+    /// Depends on the model.
     Near,
-    /// The winner must agree.
+    /// Who wins, or about how much.
     Shape,
-    /// The paper's best case of a sweep; ours must agree in direction, if the row has one.
+    /// The paper's best case of a sweep.
     Upto,
+}
+
+impl Kind {
+    /// All, in the order of tables.
+    pub const ALL: [Kind; 5] = [Kind::Calibration, Kind::Exact, Kind::Near, Kind::Shape, Kind::Upto];
+
+    /// The word of the scoreboard.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Calibration => "calibration",
+            Kind::Exact => "exact",
+            Kind::Near => "near",
+            Kind::Shape => "shape",
+            Kind::Upto => "upto",
+        }
+    }
 }
 
 /// One claim of a paper.
@@ -91,18 +108,18 @@ impl Row {
         self.experiment().is_some()
     }
 
-    /// The value at which neither side wins; `None` for a plain figure without sides.
-    pub(super) fn even(&self) -> Option<f64> {
-        match (&self.a, self.unit.starts_with("percent")) {
-            (Some(_), _) => Some(1.0),
-            (None, true) => Some(0.0),
-            (None, false) => None,
-        }
+    /// Whether `a` wins although the row has no number that says so.
+    pub(super) fn is_won_by_a(&self) -> bool {
+        entry(&self.id).is_some_and(|entry| entry.winner == Winner::A)
     }
 
-    /// Whether the paper's ratio is above one. A row without a number says that `b` is larger, unless its entry says
-    /// [`Winner::A`].
-    pub(super) fn is_above_one(&self) -> bool {
-        self.paper > 1.0 || entry(&self.id).is_some_and(|entry| entry.winner == Winner::A)
+    /// Whether its figure was given to its experiment.
+    pub fn is_input(&self) -> bool {
+        entry(&self.id).is_some_and(|entry| entry.is_input)
+    }
+
+    /// Why it cannot be run; `None` if it can.
+    pub fn why_not(&self) -> Option<&'static str> {
+        (!self.can_run()).then(|| reason(&self.id))
     }
 }

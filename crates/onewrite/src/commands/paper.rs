@@ -14,10 +14,12 @@ use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
 
-/// Exit code if a row differs from its paper.
+/// Exit code if a row differs from its own terms, or could not be measured.
 const ROW_DIFFERS: u8 = 1;
 
-/// Runs rows of the scoreboard and prints the paper's value beside the measured one. Ends with 1 if a row differs.
+/// Runs rows of the scoreboard and prints the paper's value beside the measured one. Ends with 1 if a row differs from its
+/// own terms or its experiment fails; a best case with the paper's direction alone, and a row without an experiment, do
+/// not.
 pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     refuse_unused(args)?;
     let outputs = Outputs { json: args.json.as_ref(), files: args.html.iter().collect(), ..Outputs::default() };
@@ -37,9 +39,9 @@ pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
         output::write(path, &scores.html())?;
     }
-    let tally = scores.tally();
-    outln!("{tally}");
-    Ok(if tally.differing > 0 { ExitCode::from(ROW_DIFFERS) } else { ExitCode::SUCCESS })
+    let (tally, total) = (scores.tally(), scores.tally().total());
+    outln!("\n{}\n{total}", tally.table());
+    Ok(if total.differing + total.failed > 0 { ExitCode::from(ROW_DIFFERS) } else { ExitCode::SUCCESS })
 }
 
 /// Prints the rows by figure, and the figures by paper.
@@ -51,6 +53,9 @@ fn list(rows: &[Row]) {
         outln!("{group}");
         for row in rows.iter().filter(|row| row.group() == group) {
             outln!("  {:4} {:28} {}", if row.can_run() { "runs" } else { "" }, row.id, row.metric);
+            if let Some(why) = row.why_not() {
+                outln!("  {:33} cannot be run: {why}", "");
+            }
         }
     }
 }
@@ -71,7 +76,7 @@ fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
     for id in ids {
         for row in select(rows, id)? {
             if row.id == *id && !row.can_run() {
-                bail!("row `{id}` cannot be run yet: {}", row.metric);
+                bail!("row `{id}` cannot be run yet: {}", row.why_not().unwrap_or_default());
             }
             if !chosen.iter().any(|known| known.id == row.id) {
                 chosen.push(row);
@@ -85,19 +90,27 @@ fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
 fn scores(rows: &[&Row]) -> Scores {
     let mut outcomes = Vec::new();
     for row in rows {
-        note!("{} …{}", row.id, remark(row));
-        outcomes.push(match paper::run(row) {
-            Ok(measured) => {
-                outln!("{measured}");
-                Outcome::Measured(measured)
-            }
-            Err(error) => {
-                outln!("{:26} not run: {error}", row.id);
-                Outcome::NotRun((*row).clone(), error.to_string())
-            }
-        });
+        outcomes.push(outcome(row));
     }
     Scores(outcomes)
+}
+
+fn outcome(row: &Row) -> Outcome {
+    if let Some(why) = row.why_not() {
+        outln!("{:26} not run: {why}", row.id);
+        return Outcome::NotRun(row.clone(), why.to_owned());
+    }
+    note!("{} …{}", row.id, remark(row));
+    match paper::run(row) {
+        Ok(measured) => {
+            outln!("{measured}");
+            Outcome::Measured(measured)
+        }
+        Err(error) => {
+            outln!("{:26} failed: {error}", row.id);
+            Outcome::Failed(row.clone(), error.to_string())
+        }
+    }
 }
 
 /// Refuses options that would have no effect.

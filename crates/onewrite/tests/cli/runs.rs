@@ -152,8 +152,14 @@ fn this_machine_can_be_measured() {
 fn paper_stands_beside_measured() {
     let scratch = Scratch::new();
     let shown = scratch.onewrite("paper afs-blocks-oj afs-blocks-dj").ok();
-    assert_eq!(shown.matches("agrees").count(), 2, "{shown}");
-    assert!(scratch.onewrite("paper --list").ok().lines().count() > 100);
+    assert_eq!(shown.matches("agrees; holds on ram").count(), 2, "{shown}");
+    assert!(
+        shown.contains("kind                   agree") && shown.contains("exact                      2"),
+        "{shown}"
+    );
+    let list = scratch.onewrite("paper --list").ok();
+    assert!(list.lines().count() > 100);
+    assert!(list.contains("cannot be run: needs StageFS"), "{list}");
 }
 
 #[test]
@@ -162,7 +168,7 @@ fn the_rows_of_a_figure_run_together_and_one_that_differs_ends_with_1() {
     let shown = scratch.onewrite("paper fig-3-3 --html page.html").ok();
     assert_eq!(
         (shown.matches("agrees").count(), shown.lines().last()),
-        (3, Some("3 pass, 0 differ, 0 reported, 0 not run"))
+        (3, Some("3 agree, 0 direction only, 0 inputs, 0 differ, 0 failed, 0 not run"))
     );
     let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
     assert!(
@@ -178,7 +184,8 @@ fn the_rows_of_a_figure_run_together_and_one_that_differs_ends_with_1() {
     assert!(heads.iter().position(|head| *head == "002-fig-9") < heads.iter().position(|head| *head == "002-fig-12"));
     let differs = scratch.onewrite("paper zp-varmail-notrim-oj");
     assert_eq!(differs.code(), 1, "{}", differs.out());
-    assert!(differs.out().contains("DIFFERS") && differs.out().ends_with("0 pass, 1 differ, 0 reported, 0 not run\n"));
+    let counted = "0 agree, 0 direction only, 0 inputs, 1 differ, 0 failed, 0 not run\n";
+    assert!(differs.out().contains("DIFFERS") && differs.out().ends_with(counted), "{}", differs.out());
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! At a scale below one, traces, caches and devices shrink alike, but flash blocks do not. Then a cache holds too few
 //! blocks, and the figures only show that everything runs.
 
+mod cases;
 mod figures;
 mod rows;
 mod sensitivity;

@@ -10,6 +10,7 @@ use super::study::{Scratch, TsClockStudy};
 use super::subjects::subjects;
 use crate::error::LabError;
 use crate::paper::claim::{Claim, ClaimTold};
+use crate::paper::found::Found;
 use crate::paper::rows::claims;
 use crate::paper::scoreboard::scoreboard;
 
@@ -42,7 +43,7 @@ impl Claim {
         found
     }
 
-    fn figure(&self, grids: &[Grid], cards: Cards, own: &str) -> Option<Figure> {
+    pub(super) fn figure(&self, grids: &[Grid], cards: Cards, own: &str) -> Option<Figure> {
         let quotients = self.quotients(grids, cards, own);
         let tell = |of: fn(f64) -> f64| {
             let values = quotients.iter().map(|quotient| of(*quotient));
@@ -93,10 +94,10 @@ pub(super) fn found(grids: &[Grid], cards: Cards, own: &str) -> Vec<(&'static st
 ///
 /// # Errors
 /// If its grids are missing.
-pub(in crate::paper) fn measure(id: &str, claim: &Claim) -> Result<f64, LabError> {
+pub(in crate::paper) fn measure(id: &str, claim: &Claim) -> Result<Found, LabError> {
     let study = TsClockStudy { seed: 1, scale: 1.0, load_file: None, sensitivity: false };
     let scratch = Scratch::new()?;
-    let policies = [claim.rivals, &[PolicyKind::TsClock]].concat();
+    let policies = [claim.all_rivals(), &[PolicyKind::TsClock]].concat();
     let mut grids = Vec::new();
     for kind in claim.workloads {
         let trace = study.trace(*kind, &scratch.0, None)?;
@@ -107,6 +108,7 @@ pub(in crate::paper) fn measure(id: &str, claim: &Claim) -> Result<f64, LabError
             }
         }
     }
-    let found = claim.figure(&grids, Cards::Fast, "ts-clock").map(|figure| figure.speed_up);
-    found.ok_or_else(|| LabError::Option(format!("row `{id}`: nothing to compare")))
+    let nothing = || LabError::Option(format!("row `{id}`: nothing to compare"));
+    let figure = claim.speed_up(&grids).ok_or_else(nothing)?;
+    Ok(Found { figure, cases: claim.cases(&grids) })
 }

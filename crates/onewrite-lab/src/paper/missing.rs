@@ -1,0 +1,75 @@
+//! Missing: the rows that cannot be run, each with the reason, so that none is silently left out. A test holds the list
+//! to the scoreboard.
+
+/// Rows of StageFS, or of a device that only StageFS runs on.
+const STAGE_FS: &str = "needs StageFS (papers/002), which is not built";
+/// Rows of the open-channel SSD.
+const OPEN_CHANNEL: &str = "needs the profile ocssd-huawei: the open-channel SSD of StageFS is not built";
+/// Rows of figure 3-10.
+const CLEANING: &str = "F2FS cleans by SHARE, but no experiment fills it as figure 3-10 does";
+/// Rows with git.
+const GIT: &str = "needs clone and checkout of a real repository, recorded at the level of files and replayed";
+/// Rows of sysbench in the set-ups of papers 001 and 003.
+const OLTP: &str = "the engine of InnoDB's shape runs; no experiment has the paper's set-up and its 128 threads yet";
+
+/// Ids and reasons, in the order of the scoreboard.
+pub(super) const MISSING: &[(&str, &str)] = &[
+    ("cal-ocssd-read", OPEN_CHANNEL),
+    ("cal-ocssd-write", OPEN_CHANNEL),
+    ("ssc-fio-low", CLEANING),
+    ("ssc-fio-high", CLEANING),
+    ("ssc-moved", CLEANING),
+    ("ssc-ipu", CLEANING),
+    ("ldj-oltp", OLTP),
+    ("ldj-git", GIT),
+    ("ldj-ratio-git", GIT),
+    ("ldj-ratio-oltp", OLTP),
+    ("ldj-writes-git-ssd", GIT),
+    ("ldj-writes-git-oj", GIT),
+    ("ldj-writes-oltp", OLTP),
+    ("ldj-writes-dj-git", GIT),
+    ("ldj-journal-size", GIT),
+    ("zp-sysbench", OLTP),
+    ("stage-varmail-ext4", STAGE_FS),
+    ("stage-varmail-f2fs", STAGE_FS),
+    ("stage-mobibench", STAGE_FS),
+    ("stage-mobibench-f2fs", STAGE_FS),
+    ("stage-seqsync-f2fs", STAGE_FS),
+    ("stage-webproxy", STAGE_FS),
+    ("stage-fileserver", STAGE_FS),
+    ("stage-randasync-traffic", STAGE_FS),
+    ("stage-530-varmail", STAGE_FS),
+    ("stage-530-sync", STAGE_FS),
+    ("stage-seqsync", STAGE_FS),
+    ("stage-randsync", STAGE_FS),
+    ("stage-waf-varmail", STAGE_FS),
+    ("stage-waf-seqsync", STAGE_FS),
+    ("stage-waf-randsync", STAGE_FS),
+    ("stage-waf-mobibench", STAGE_FS),
+    ("stage-op-append", STAGE_FS),
+    ("stage-gc-moved", STAGE_FS),
+    ("stage-gc-fileserver", STAGE_FS),
+    ("stage-gc-rs10k", STAGE_FS),
+    ("stage-gc-throughput", STAGE_FS),
+    ("stage-recovery", STAGE_FS),
+    ("stage-size", STAGE_FS),
+    ("stage-channels", STAGE_FS),
+];
+
+/// The reason for `id`; a test holds that there is one for each row without an experiment.
+pub(super) fn reason(id: &str) -> &'static str {
+    MISSING.iter().find(|(known, _)| *known == id).map_or("it has no experiment", |(_, reason)| reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paper::scoreboard;
+
+    #[test]
+    fn the_rows_without_an_experiment_are_these_and_no_others() {
+        let rows = scoreboard().unwrap();
+        let missing: Vec<&str> = rows.iter().filter(|row| !row.can_run()).map(|row| row.id.as_str()).collect();
+        assert_eq!(missing, MISSING.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+    }
+}
