@@ -30,7 +30,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  the promise was broken (crash), what was read back differs or a job
-     was slower than it must be (run), a row differs (paper), or part of
+     was slower than it must be (run), a row differs from its
+     terms or fails (paper), or part of
      what was asked could not be done:
      copied (cp, mkfs --from), changed (rm, mv, mkdir), read (--rescue)
   2  usage or bad input: options, job files, traces, profiles,
@@ -303,7 +304,7 @@ pub struct Run {
     /// Write the result as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write every request to the device to this file, as CSV.
+    /// Write every request to the device to this file, as CSV; a line `counters-begin` marks where mkfs ends.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Write the before-cache trace to this file: every page of a file that is read or written through the page cache

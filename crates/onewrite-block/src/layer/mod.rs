@@ -20,6 +20,13 @@ pub use usage::{Gauged, Usage};
 /// Passes everything that a layer does not handle on to the device inside.
 macro_rules! pass_on {
     () => {
+        pass_on!(except reset_counters);
+
+        fn reset_counters(&mut self) {
+            self.inner.reset_counters();
+        }
+    };
+    (except reset_counters) => {
         fn geometry(&self) -> &crate::device::Geometry {
             self.inner.geometry()
         }
@@ -30,10 +37,6 @@ macro_rules! pass_on {
 
         fn counters(&self) -> crate::counters::Counters {
             self.inner.counters()
-        }
-
-        fn reset_counters(&mut self) {
-            self.inner.reset_counters();
         }
 
         fn is_dark(&self) -> bool {

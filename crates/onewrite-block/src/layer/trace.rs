@@ -1,4 +1,4 @@
-//! Trace: one event for each request, reported when it completes.
+//! Trace: one event for each request, reported when it completes, and one where the counters begin.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct TraceEvent {
     pub submitted: Nanos,
     /// How long it took.
     pub latency: Nanos,
-    /// `read`, `write`, `write-fua`, `flush`, `trim` or `share`.
+    /// `read`, `write`, `write-fua`, `flush`, `trim` or `share`; [`TraceEvent::COUNTERS_BEGIN`] is no request.
     pub operation: &'static str,
     /// First page; a share's first target; page 0 for a flush.
     pub start: Lpn,
@@ -26,17 +26,30 @@ pub struct TraceEvent {
     pub failed: bool,
 }
 
-/// Reports every request to the device inside to `sink`.
+impl TraceEvent {
+    /// The operation of the mark that stands where the device's counters were set to zero: what came before it is in no
+    /// figure of a run (mkfs). Only its time means anything.
+    pub const COUNTERS_BEGIN: &str = "counters-begin";
+
+    fn counters_begin(now: Nanos) -> TraceEvent {
+        let (latency, operation, start) = (Nanos::ZERO, TraceEvent::COUNTERS_BEGIN, Lpn(0));
+        TraceEvent { submitted: now, latency, operation, start, count: 0, cause: Cause::Metadata, failed: false }
+    }
+}
+
+/// Reports every request to the device inside to `sink`, and where its counters begin.
 pub struct Traced {
     inner: Box<dyn Device>,
     sink: Box<dyn FnMut(TraceEvent)>,
     under_way: BTreeMap<Token, TraceEvent>,
+    /// Latest time that the device has been told.
+    now: Nanos,
 }
 
 impl Traced {
     /// A layer around `inner`.
     pub fn new(inner: Box<dyn Device>, sink: impl FnMut(TraceEvent) + 'static) -> Traced {
-        Traced { inner, sink: Box::new(sink), under_way: BTreeMap::new() }
+        Traced { inner, sink: Box::new(sink), under_way: BTreeMap::new(), now: Nanos::ZERO }
     }
 }
 
@@ -53,9 +66,15 @@ fn event(request: &Request, now: Nanos) -> TraceEvent {
 }
 
 impl Device for Traced {
-    pass_on!();
+    pass_on!(except reset_counters);
+
+    fn reset_counters(&mut self) {
+        self.inner.reset_counters();
+        (self.sink)(TraceEvent::counters_begin(self.now));
+    }
 
     fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        self.now = now;
         self.under_way.insert(token, event(&request, now));
         self.inner.submit(token, request, now);
     }
@@ -66,6 +85,7 @@ impl Device for Traced {
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
         let seen = completed.len();
+        self.now = to;
         self.inner.advance(to, completed);
         for completion in &completed[seen..] {
             let event = self.under_way.remove(&completion.token).expect("what completes was submitted");

@@ -1,7 +1,7 @@
 //! Found: what an experiment found: the figure of its row, and its cases, one for each sub-claim of the row.
 //!
-//! A row often says more than its figure: "everywhere", "in all cases", both workloads, bytes beside time. Each of these
-//! is a case. A case that the row speaks of counts like the figure itself; others are shown beside it.
+//! A row often says more than its figure: "everywhere", "in all cases", both workloads, bytes beside time. Each of
+//! these is a case. A case that the row speaks of counts like the figure itself; others are shown beside it.
 
 use super::verdict::{Terms, Verdict};
 

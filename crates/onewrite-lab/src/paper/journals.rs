@@ -93,7 +93,7 @@ pub(super) fn best_over(Rivalry { rival, devices, works, each }: Rivalry) -> Res
     Ok(Found { figure: best(&cases.iter().map(|case| case.figure).collect::<Vec<_>>()), cases })
 }
 
-/// The same on one device with one workload, and the ratio of the bytes that both write, of which the paper has `paper`.
+/// The same on one device with one workload, and the ratio of the bytes that both write: `paper` in the paper.
 pub(super) fn best_over_and_bytes(rivalry: Rivalry, paper: f64) -> Result<Found, LabError> {
     let Rivalry { rival, devices: &[device], works: &[work], .. } = rivalry else {
         return Err(LabError::Option("bytes are compared on one device, in one workload".to_owned()));

@@ -89,6 +89,7 @@ impl Measured {
     pub(super) fn words(&self) -> String {
         let difference = self.difference();
         match self.verdict() {
+            Verdict::Agrees if self.terms.is_about_the_winner() => format!("the winner agrees{difference}"),
             Verdict::Agrees => format!("agrees{difference}"),
             Verdict::DirectionOnly => format!("direction only{difference}"),
             Verdict::Input => format!("an input, not judged{difference}"),
@@ -117,6 +118,9 @@ impl Measured {
     /// The devices on which the row was measured, and those on which it holds.
     pub(super) fn places(&self) -> String {
         let devices = self.row.experiment().map(|experiment| experiment.devices()).unwrap_or_default();
+        if self.verdict() == Verdict::Input {
+            return format!("on {}", devices.join(", "));
+        }
         let (yes, no): (Vec<&str>, Vec<&str>) = devices.into_iter().partition(|device| self.holds_on(device));
         match (yes.is_empty(), no.is_empty()) {
             (false, true) => format!("holds on {}", yes.join(", ")),

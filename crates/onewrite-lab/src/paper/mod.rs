@@ -1,8 +1,8 @@
 //! Paper: compares the results of the papers, row by row, with measurements of this program.
 //!
 //! `scoreboard.toml` has the rows, one claim each. A row's id selects its entry in the table of `rows.rs`: experiment,
-//! cells, winner, duration. A row without an experiment is listed with the reason (`missing.rs`). Experiments run the same
-//! sessions, devices and file systems as everything else. What they find are a figure and cases (`found.rs`), and
+//! cells, winner, duration. A row without an experiment is listed with the reason (`missing.rs`). Experiments run the
+//! same sessions, devices and file systems as everything else. What they find are a figure and cases (`found.rs`), and
 //! `verdict.rs` holds both to what the row asks.
 
 mod amplification;

@@ -214,6 +214,7 @@ mod tests {
         let cases = [("hdd-barracuda", 0.9), ("sata-850pro", 1.0), ("nvme-960pro", 1.3)];
         let cases = cases.map(|(device, figure)| Case::counts("copy", figure).on(device)).to_vec();
         let Outcome::Measured(measured) = measured("ldj-copy-oj", 1.3, cases) else { panic!("it was measured") };
+        assert!(measured.words().starts_with("DIFFERS, "), "{}", measured.words());
         assert_eq!(measured.places(), "holds on hdd-barracuda; not on sata-850pro, nvme-960pro");
     }
 }

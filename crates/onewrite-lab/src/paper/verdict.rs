@@ -8,7 +8,7 @@
 //! | `shape` of two sides | the paper's winner, by more than the dead band |
 //! | `shape` in percent | the paper's sign, by more than the dead band |
 //! | `shape` of a plain figure | at most [`PLAIN`] away from it, or nothing where the paper has nothing |
-//! | `upto` | the paper's direction, by more than the dead band; its gain within a factor of [`GAIN_FACTOR`] agrees, else only the direction does |
+//! | `upto` | the paper's direction, by more than the dead band, and its gain within a factor of [`GAIN_FACTOR`] |
 //!
 //! A row whose unit fits none of these has no terms, and that is an error, not a pass. Which rows fail decides the exit
 //! code of `onewrite paper`: those that differ. A direction is all that an `upto` row promises, so one whose gain is
@@ -108,6 +108,11 @@ impl Terms {
             Terms::Below(even) => met(even.gain(figure) < -even.band()),
             Terms::Gain { paper, even } => judge_gain(even.gain(paper), even.gain(figure), even.band()),
         }
+    }
+
+    /// Whether only the winner counts, not the size.
+    pub(super) fn is_about_the_winner(self) -> bool {
+        matches!(self, Terms::Above(_) | Terms::Below(_))
     }
 
     /// Whether `figure` is a draw, where there could be a winner.

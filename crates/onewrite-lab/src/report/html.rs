@@ -184,6 +184,8 @@ fn flash(runs: &[Compared]) -> String {
         let bars = runs.iter().map(|run| (run.label.clone(), bar(run)));
         bars.map(|(label, (value, text))| Bar { label, value, text }).collect::<Vec<_>>()
     };
+    let each = |run: &Compared| device(run).flash_bytes_per_application_byte;
+    let wear = bars(&|run| (each(run).unwrap_or(0.0), ratio(each(run))));
     let waf = bars(&|run| (device(run).waf.unwrap_or(0.0), ratio(device(run).waf)));
     let are_few = runs.iter().all(|run| device(run).erases < ERASES_FEW);
     let erases = bars(&|run| {
@@ -195,7 +197,10 @@ fn flash(runs: &[Compared]) -> String {
         (each, format!("{} · {}", plain(each), grouped(device(run).erases)))
     });
     let note = "flash bytes programmed for each byte written to the device; garbage collection and mapping add to 1";
-    section("Write amplification", note, &draw::bars("Write amplification", &waf))
+    let wears = "flash bytes programmed for each byte that the workload wrote, padding and log included: what wears the \
+                 flash out";
+    section("Flash bytes for each byte asked", wears, &draw::bars("Flash bytes for each byte asked", &wear))
+        + &section("Write amplification", note, &draw::bars("Write amplification", &waf))
         + &section("Flash blocks erased", erases_note(are_few), &draw::bars("Erases", &erases))
 }
 

@@ -65,7 +65,8 @@ impl Parser for Own {
     }
 }
 
-/// The output of `onewrite run --trace`: device requests, in pages of 4 KiB. Flushes, trims and SHARE are ignored.
+/// The output of `onewrite run --trace`: device requests, in pages of 4 KiB. Flushes, trims, SHARE and the mark where
+/// the counters begin are ignored.
 pub(super) struct Run;
 
 impl Run {
@@ -82,7 +83,7 @@ impl Parser for Run {
         let access = match operation {
             b"read" => Access::Read,
             b"write" | b"write-fua" => Access::Write,
-            b"flush" | b"trim" | b"share" => return Ok(None),
+            b"flush" | b"trim" | b"share" | b"counters-begin" => return Ok(None),
             other => return Err(format!("{} is no operation of a device", shown(other))),
         };
         let page = PAGE_SIZE as u64;

@@ -87,6 +87,7 @@ fn every_line_of_the_table_has_a_column_for_each_run() {
 #[test]
 fn the_page_stands_alone() {
     let page = comparison().html();
+    assert!(page.contains("Flash bytes for each byte asked</h2>"), "wear stands beside the WAF");
     let foreign = ["http:", "https:", "<script", "<link", "src=", "@import", "url("];
     assert_eq!(foreign.iter().find(|mark| page.contains(**mark)), None);
     assert!(page.matches("<svg").count() == 8 && page.matches("<svg").count() == page.matches("</svg>").count());

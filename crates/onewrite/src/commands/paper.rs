@@ -17,9 +17,9 @@ use crate::progress::Bar;
 /// Exit code if a row differs from its own terms, or could not be measured.
 const ROW_DIFFERS: u8 = 1;
 
-/// Runs rows of the scoreboard and prints the paper's value beside the measured one. Ends with 1 if a row differs from its
-/// own terms or its experiment fails; a best case with the paper's direction alone, and a row without an experiment, do
-/// not.
+/// Runs rows of the scoreboard and prints the paper's value beside the measured one. Ends with 1 if a row differs from
+/// its own terms or its experiment fails; a best case with the paper's direction alone, and a row without an
+/// experiment, do not.
 pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     refuse_unused(args)?;
     let outputs = Outputs { json: args.json.as_ref(), files: args.html.iter().collect(), ..Outputs::default() };

@@ -39,6 +39,7 @@ fn a_fio_job_runs_on_the_device_itself() {
     assert_eq!(json["jobs"][0]["write"]["total_ios"], 256);
     assert_eq!(json["onewrite"]["device"]["host_write_bytes"], 4 << 20);
     let trace = std::fs::read_to_string(scratch.path("trace.csv")).unwrap();
+    assert_eq!(trace.lines().nth(1), Some("0,0,counters-begin,0,0,metadata,false"), "there is no mkfs");
     assert_eq!(trace.lines().filter(|line| line.contains(",write,")).count(), 256);
 }
 

@@ -51,7 +51,15 @@ fn sizes_are_shares_of_the_footprint_and_a_chart_shows_the_misses() {
 #[test]
 fn a_run_of_ours_goes_through_a_cache_to_a_device() {
     let scratch = Scratch::new();
-    scratch.onewrite("run varmail --operations 300 --files 50 --size 128M --trace run.csv").ok();
+    scratch.onewrite("run varmail --operations 300 --files 50 --size 128M --trace run.csv --json run.json").ok();
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(scratch.path("run.json")).unwrap()).unwrap();
+    let trace = std::fs::read_to_string(scratch.path("run.csv")).unwrap();
+    let (mkfs, counted) = trace.split_once(",0,counters-begin,").expect("a mark where mkfs ends");
+    assert!(mkfs.lines().count() > 2 && !counted.contains("counters-begin"), "{mkfs}");
+    let writes = counted.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let pages = writes.filter(|line| line.len() == 7 && line[2].starts_with("write"));
+    let written: u64 = pages.map(|line| 4096 * line[4].parse::<u64>().unwrap()).sum();
+    assert_eq!(json["onewrite"]["device"]["host_write_bytes"], written, "what stands behind the mark is counted");
     let study = "cache run.csv --policy lru,ts-clock --size 1MiB --device ideal --device-size 128MiB --after after.csv";
     let table = scratch.onewrite(study).ok();
     assert!(table.contains("ts-clock") && table.contains("WAF"), "{table}");

@@ -45,7 +45,8 @@ impl Claim {
             let of_device: Vec<Grid> = grids.iter().filter(|grid| grid.device == *device).cloned().collect();
             for rivals in &rivals {
                 let name = if let [rival] = rivals { format!("over {rival}") } else { String::new() };
-                let case = |figure| Case::own(name, figure, Terms::Above(Even::Percent)).on(device);
+                let named = if self.devices.len() > 1 { device } else { "" };
+                let case = |figure| Case::own(name, figure, Terms::Above(Even::Percent)).on(named);
                 cases.extend(Claim { rivals, ..*self }.speed_up(&of_device).map(case));
             }
         }
