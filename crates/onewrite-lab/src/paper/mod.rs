@@ -3,7 +3,8 @@
 //! `scoreboard.toml` has the rows, one claim each. A row's id selects its entry in the table of `rows.rs`: experiment,
 //! cells, winner, duration. A row without an experiment is listed with the reason (`missing.rs`). Experiments run the
 //! same sessions, devices and file systems as everything else. What they find are a figure and cases (`found.rs`), and
-//! `verdict.rs` holds both to what the row asks.
+//! `terms.rs`
+//! and `verdict.rs` hold both to what the row asks.
 
 mod amplification;
 mod blocks;
@@ -26,6 +27,7 @@ pub mod results;
 mod rows;
 mod scoreboard;
 pub mod scores;
+mod terms;
 pub mod ts_clock;
 mod verdict;
 

@@ -197,8 +197,8 @@ fn flash(runs: &[Compared]) -> String {
         (each, format!("{} · {}", plain(each), grouped(device(run).erases)))
     });
     let note = "flash bytes programmed for each byte written to the device; garbage collection and mapping add to 1";
-    let wears = "flash bytes programmed for each byte that the workload wrote, padding and log included: what wears the \
-                 flash out";
+    let wears = "flash bytes programmed for each byte that the workload wrote, padding and log included: what wears \
+                 the flash out";
     section("Flash bytes for each byte asked", wears, &draw::bars("Flash bytes for each byte asked", &wear))
         + &section("Write amplification", note, &draw::bars("Write amplification", &waf))
         + &section("Flash blocks erased", erases_note(are_few), &draw::bars("Erases", &erases))

@@ -90,7 +90,7 @@ fn the_page_stands_alone() {
     assert!(page.contains("Flash bytes for each byte asked</h2>"), "wear stands beside the WAF");
     let foreign = ["http:", "https:", "<script", "<link", "src=", "@import", "url("];
     assert_eq!(foreign.iter().find(|mark| page.contains(**mark)), None);
-    assert!(page.matches("<svg").count() == 8 && page.matches("<svg").count() == page.matches("</svg>").count());
+    assert!(page.matches("<svg").count() == 9 && page.matches("<svg").count() == page.matches("</svg>").count());
     assert!(page.contains("onewrite compare varmail") && page.contains("prefers-color-scheme"));
 }
 
