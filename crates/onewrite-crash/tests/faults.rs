@@ -23,7 +23,7 @@ fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
 }
 
 /// Names and content that change in the first transaction after a mount, so that nothing they need is in memory.
-const COLD: [&str; 7] = [
+const COLD: [&str; 10] = [
     "create /foo >> unlink /foo",
     "create /foo; write /foo 0 12288 1 >> unlink /foo",
     "create /foo; write /foo 0 40000 1 >> truncate /foo 5000",
@@ -31,6 +31,9 @@ const COLD: [&str; 7] = [
     "mkdir /d >> rmdir /d",
     "create /a; write /a 0 9000 1; create /b; write /b 0 12288 2 >> rename /a /b",
     "mkdir /d; mkdir /e; mkdir /d/f >> rename /d/f /e/f",
+    "mkdir /d; mkdir /e; create /d/f; mkdir /e/g >> exchange /d/f /e/g",
+    "create /foo; setxattr /foo user.x 2000 1 >> unlink /foo",
+    "create /foo; setxattr /foo user.x 2000 1 >> removexattr /foo user.x",
 ];
 
 #[test]

@@ -84,6 +84,8 @@ mod tests {
     use crate::api::{FsError, FsResult};
     use crate::block::BlockNo;
     use crate::journal::format::JournalSuperblock;
+    use crate::journal::live::Reclaimed;
+    use crate::journal::ring::LogBlock;
     use crate::journal::{
         Barrier, CheckpointBy, CheckpointPace, JournalOptions, LogMap, Owner, ReclaimedSpace, Urgency,
     };
@@ -178,6 +180,31 @@ mod tests {
     fn a_tail_that_is_not_the_oldest_transaction_is_told() {
         let told = told(|journal| journal.superblock.borrow_mut().start += 1);
         assert!(told.clone().is_err_and(|what| what.contains("the superblock names")), "{told:?}");
+    }
+
+    #[test]
+    fn log_space_that_waits_for_trimming_and_is_not_counted_is_told() {
+        let waiting = Reclaimed { start: LogBlock::SUPERBLOCK, length: 1 };
+        let told = told(move |journal| journal.to_trim.borrow_mut().push(waiting));
+        assert!(told.clone().is_err_and(|what| what.contains("1 log blocks wait for trimming")), "{told:?}");
+    }
+
+    #[test]
+    fn a_transaction_that_counts_as_home_and_is_not_is_told() {
+        let told = told(|journal| journal.live.borrow_mut().lengthen_home());
+        assert!(told.clone().is_err_and(|what| what.contains("live transactions are home")), "{told:?}");
+    }
+
+    #[test]
+    fn a_block_in_the_log_that_is_not_known_there_is_told() {
+        let told = told(|journal| journal.live.borrow_mut().lose_logged(BlockNo(5)));
+        assert!(told.clone().is_err_and(|what| what.contains("block 5 lies in the log")), "{told:?}");
+    }
+
+    #[test]
+    fn a_block_that_lies_in_no_log_and_is_said_to_is_told() {
+        let told = told(|journal| journal.live.borrow_mut().invent_logged(BlockNo(9)));
+        assert!(told.clone().is_err_and(|what| what.contains("is said to lie in the log")), "{told:?}");
     }
 
     /// A superblock that cannot be written leaves the old tail in force, in memory, too: nobody takes the space behind

@@ -322,3 +322,36 @@ impl Live {
         self.ring.runs(self.ring.after(self.head, self.ring_blocks() - self.used), self.used)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two transactions; the log cannot give back block 1 of the first.
+    fn two_transactions() -> Live {
+        let mut live = Live::new(Ring::new(LogBlock(1), LogBlock(65)));
+        let (one, two) = (TransactionId(1), TransactionId(2));
+        let logged = |block, place| Logged { home_block: BlockNo(block), page: Page::ZEROS, place };
+        for (tid, blocks) in [(one, [1, 2]), (two, [3, 4])] {
+            live.note_logged(tid, blocks.into_iter().map(BlockNo), 4);
+            let start = live.take(4)[0].start;
+            let places = if tid == one { LogPlace::Nowhere } else { LogPlace::Exact(start) };
+            let blocks = vec![logged(blocks[0], places), logged(blocks[1], LogPlace::Exact(start))];
+            live.add(tid, Nanos::ZERO, start, 4, blocks);
+        }
+        live
+    }
+
+    #[test]
+    fn content_that_the_log_cannot_give_back_stays_in_memory() {
+        let mut live = two_transactions();
+        let in_memory = |live: &Live| -> Vec<u64> {
+            live.entries.iter().filter(|(_, entry)| entry.page.is_some()).map(|(block, _)| block.0).collect()
+        };
+        for (pages_max, left) in [(4, vec![1, 2, 3, 4]), (3, vec![1, 3, 4]), (2, vec![1]), (0, vec![1])] {
+            live.forget(pages_max);
+            assert_eq!(in_memory(&live), left, "at most {pages_max} pages");
+            live.check(None).expect("the counts are right");
+        }
+    }
+}

@@ -217,3 +217,32 @@ async fn share_home(log: &StoredLog<'_>, blocks: Blocks) -> FsResult<()> {
     let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
     Ok(home::share_home(log.port, &pairs, Cause::Recovery).await?)
 }
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::{Executor, RamDisk};
+
+    use super::*;
+
+    #[test]
+    fn a_prospect_shows_the_only_copy_in_the_log_and_home_blocks_around_it() {
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(RamDisk::new(64)));
+        let read = async move {
+            let map = LogMap::new(vec![BlockNo(32).run(16)]);
+            let superblock = JournalSuperblock::empty(16, [3; 16]);
+            let (log, frames) = (StoredLog::to_recover(&port, &map, &superblock), Frames::default());
+            let newer = Page::from_slice(&[7; PAGE_SIZE]);
+            let blocks = vec![(BlockNo(7), Copy { place: LogPlace::Nowhere, page: Some(newer) })];
+            let prospect = Prospect { log: &log, blocks: &blocks, frames: &frames };
+            let mut seen = Vec::new();
+            for (first, count) in [(7, 1), (6, 3), (5, 2), (8, 2)] {
+                let pages = prospect.read(BlockNo(first), count).await.expect("no fault");
+                seen.push(pages.iter().map(|page| page.bytes()[0]).collect::<Vec<u8>>());
+            }
+            seen
+        };
+        let seen = executor.block_on(read).expect("nothing halts");
+        assert_eq!(seen, [vec![7], vec![0, 7, 0], vec![0, 0], vec![0, 0]]);
+    }
+}

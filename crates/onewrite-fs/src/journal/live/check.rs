@@ -138,4 +138,20 @@ impl Live {
     pub(in crate::journal) fn lose_space(&mut self) {
         self.used -= 1;
     }
+
+    /// Breaks the home prefix: counts a transaction that is not home.
+    pub(in crate::journal) fn lengthen_home(&mut self) {
+        self.home.transactions += 1;
+    }
+
+    /// Forgets that the log holds a block.
+    pub(in crate::journal) fn lose_logged(&mut self, block: BlockNo) {
+        self.logged.remove(&block).expect("a logged block");
+    }
+
+    /// Says that the log holds a block under a transaction that is not there.
+    pub(in crate::journal) fn invent_logged(&mut self, block: BlockNo) {
+        let newest = self.newest_transaction().expect("a live transaction");
+        self.logged.insert(block, newest.next());
+    }
 }
