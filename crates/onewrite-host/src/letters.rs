@@ -1,7 +1,8 @@
 //! Letters: work that other threads send to the core, which carries out each in a task of its own.
 //!
-//! The core is one thread with the file system on it. Work that waits (for a device, a lock, a commit) lets other work
-//! run, so that what many threads ask overlaps, and their syncs share commits.
+//! The core is one run with the file system on it. Work that waits (for a device, a lock, a commit) lets other work
+//! run, so that what many threads ask overlaps, and their syncs share commits. The core has a thread of its own; while
+//! that one waits, the thread that sends a letter carries the core on.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use onewrite_block::sync::Signal;
-use onewrite_block::{Inbox, InboxSender, Nanos, Runtime};
+use onewrite_block::{Executor, Halt, Inbox, InboxSender, Nanos, Runtime};
 
 /// What a letter is turned into when it has reached the core.
 type Work = Pin<Box<dyn Future<Output = ()>>>;
@@ -52,6 +53,22 @@ impl<S> Stop<S> {
     /// Letters that the core has not taken yet are dropped; work that has begun ends first.
     pub fn stop(&self) {
         let _ = self.0.send(Letter::stop());
+    }
+}
+
+/// Carries the core on until `future` is done; senders of letters may do it meanwhile.
+///
+/// # Errors
+/// [`Halt`], as of [`Executor::block_on`].
+pub(crate) fn block_on<F: Future + 'static>(executor: &Executor, future: F) -> Result<F::Output, Halt>
+where
+    F::Output: 'static,
+{
+    #[expect(unsafe_code, reason = "thread-local variables are beyond the compiler's sight")]
+    // SAFETY: the tasks of a core are those of the file systems, the devices and this crate. `tidy` holds that none of
+    // them has a thread-local variable.
+    unsafe {
+        executor.block_on_with_senders(future)
     }
 }
 

@@ -20,12 +20,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
+use super::crew::Crew;
 use super::{Bell, Runtime, TaskId};
 
 /// What both ends share.
 struct Letterbox<T> {
     content: Mutex<Content<T>>,
     bell: Bell,
+    crew: Arc<Crew>,
 }
 
 struct Content<T> {
@@ -74,7 +76,7 @@ impl Desk {
 /// An inbox for `runtime`, and its first sender.
 pub(super) fn inbox<T: Send + 'static>(runtime: &Runtime, bell: Bell) -> (InboxSender<T>, Inbox<T>) {
     let content = Mutex::new(Content { letters: VecDeque::new(), senders: 1, has_taker: true });
-    let letterbox = Arc::new(Letterbox { content, bell });
+    let letterbox = Arc::new(Letterbox { content, bell, crew: Arc::clone(&runtime.0.crew) });
     let news = Arc::clone(&letterbox) as Arc<dyn News>;
     let desk = Rc::new(Desk { letterbox: news, waiting: Cell::new(None) });
     runtime.0.desks.borrow_mut().push(Rc::clone(&desk));
@@ -90,13 +92,31 @@ impl<T> InboxSender<T> {
     /// # Errors
     /// The letter, if the inbox is gone and nobody will receive it.
     pub fn send(&self, letter: T) -> Result<(), T> {
+        self.post(letter)?;
+        self.0.bell.ring();
+        Ok(())
+    }
+
+    /// As [`InboxSender::send`]. But if the run waits in [`Executor::block_on_with_senders`](super::Executor), this
+    /// thread carries it on until nothing is ready: the letter is read, and work that waits for nothing ends, before
+    /// this returns. It never waits for another thread.
+    ///
+    /// # Errors
+    /// As [`InboxSender::send`].
+    pub fn send_and_run(&self, letter: T) -> Result<(), T> {
+        self.post(letter)?;
+        if !self.0.crew.help() {
+            self.0.bell.ring();
+        }
+        Ok(())
+    }
+
+    fn post(&self, letter: T) -> Result<(), T> {
         let mut content = self.0.content();
         if !content.has_taker {
             return Err(letter);
         }
         content.letters.push_back(letter);
-        drop(content);
-        self.0.bell.ring();
         Ok(())
     }
 }

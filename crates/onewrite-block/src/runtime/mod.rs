@@ -23,6 +23,7 @@
 
 mod clock;
 mod cores;
+mod crew;
 mod host;
 mod inbox;
 mod jobs;
@@ -36,6 +37,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use thiserror::Error;
@@ -53,6 +55,7 @@ use crate::device::{Device, NextEvent};
 use crate::units::Nanos;
 use clock::Clock;
 use cores::{Cores, Place, Rank, Turn as CoreTurn};
+use crew::Crew;
 use inbox::Desk;
 use jobs::Pool;
 use port::Port;
@@ -83,6 +86,7 @@ struct Inner {
     /// Inboxes, in order of creation.
     desks: RefCell<Vec<Rc<Desk>>>,
     bell: OnceCell<Bell>,
+    crew: Arc<Crew>,
     halted: Cell<Option<Halt>>,
 }
 
@@ -91,6 +95,8 @@ struct Inner {
 enum Turn {
     /// Something happened, or may have happened.
     Went,
+    /// Wall time only: nothing happens before this moment or a ring; `None`: before a ring.
+    Until(Option<Nanos>),
     /// Nothing can happen before a letter arrives.
     Idle,
 }
@@ -122,6 +128,7 @@ impl Executor {
             host,
             desks: RefCell::default(),
             bell: OnceCell::new(),
+            crew: Arc::default(),
             halted: Cell::new(None),
         }))
     }
@@ -145,19 +152,48 @@ impl Executor {
     where
         F::Output: 'static,
     {
+        let result = self.begin(future);
+        // A look, not a `take`, which moves a large result at each turn.
+        while result.borrow().is_none() {
+            match self.0.turn()? {
+                Turn::Went => (),
+                Turn::Until(moment) => self.0.rest(moment),
+                Turn::Idle => self.0.rest(None),
+            }
+        }
+        Ok(result.take().expect("the loop ends when it is there"))
+    }
+
+    /// As [`Executor::block_on`] in wall time; but while this thread waits, a thread that sends a letter by
+    /// [`InboxSender::send_and_run`] carries the run on itself.
+    ///
+    /// # Errors
+    /// As [`Executor::block_on`].
+    ///
+    /// # Panics
+    /// If the run panicked on another thread.
+    ///
+    /// # Safety
+    /// No task of this run keeps a [`Runtime`], a [`DevicePort`] or an `Rc` of the run in a thread-local variable.
+    #[expect(unsafe_code, reason = "thread-local variables are beyond the compiler's sight")]
+    pub unsafe fn block_on_with_senders<F: Future + 'static>(&self, future: F) -> Result<F::Output, Halt>
+    where
+        F::Output: 'static,
+    {
+        let result = self.begin(future);
+        crew::carry(&self.0, &self.0.crew, &result)?;
+        Ok(result.take().expect("the run goes on until it is there"))
+    }
+
+    /// Starts a task that leaves its output in the cell.
+    fn begin<F: Future + 'static>(&self, future: F) -> Rc<RefCell<Option<F::Output>>> {
         let result = Rc::new(RefCell::new(None));
         let slot = Rc::clone(&result);
         self.runtime().spawn(async move {
             let output = future.await;
             *slot.borrow_mut() = Some(output);
         });
-        // A look, not a `take`, which moves a large result at each turn.
-        while result.borrow().is_none() {
-            if self.turn()? == Turn::Idle {
-                self.0.bell().wait(None);
-            }
-        }
-        Ok(result.take().expect("the loop ends when it is there"))
+        result
     }
 
     /// Runs until no task is ready and no event is left. Background tasks that wait for a signal or at an open
@@ -167,8 +203,9 @@ impl Executor {
     /// [`Halt::PowerLost`] if the power is cut.
     pub fn run_until_idle(&self) -> Result<(), Halt> {
         loop {
-            match self.turn() {
+            match self.0.turn() {
                 Ok(Turn::Went) => (),
+                Ok(Turn::Until(moment)) => self.0.rest(moment),
                 Ok(Turn::Idle) | Err(Halt::Deadlock) => return Ok(()),
                 Err(halt) => return Err(halt),
             }
@@ -183,20 +220,6 @@ impl Executor {
         let runtime = self.runtime();
         self.block_on(async move { runtime.sleep_until(moment).await })
     }
-
-    /// Polls one task or, if none is ready, goes to the next event.
-    fn turn(&self) -> Result<Turn, Halt> {
-        let inner = &*self.0;
-        if let Some(task) = inner.tasks.next_ready() {
-            inner.tasks.poll(task);
-            inner.give_up_core(task);
-            return Ok(Turn::Went);
-        }
-        if let Some(halt) = inner.halted.get() {
-            return Err(halt);
-        }
-        inner.next_event()
-    }
 }
 
 impl Drop for Executor {
@@ -206,6 +229,19 @@ impl Drop for Executor {
 }
 
 impl Inner {
+    /// Polls one task or, if none is ready, goes to the next event.
+    fn turn(&self) -> Result<Turn, Halt> {
+        if let Some(task) = self.tasks.next_ready() {
+            self.tasks.poll(task);
+            self.give_up_core(task);
+            return Ok(Turn::Went);
+        }
+        if let Some(halt) = self.halted.get() {
+            return Err(halt);
+        }
+        self.next_event()
+    }
+
     /// `task` waits or has ended: the core that it holds goes to the first in line.
     fn give_up_core(&self, task: TaskId) {
         let next = self.cores.borrow_mut().give_up(task);
@@ -241,22 +277,26 @@ impl Inner {
         }
     }
 
-    /// Wall time only: lets due events happen. If that makes no task ready, it waits for the next event or a ring.
+    /// Wall time only: lets due events happen. If that makes no task ready, the run has to rest.
     fn wait(&self) -> Result<Turn, Halt> {
         self.happen(self.clock.now())?;
         if self.tasks.is_any_ready() {
             return Ok(Turn::Went);
         }
-        let patience = match self.soonest() {
-            NextEvent::At(moment) => Some(moment.saturating_sub(self.clock.now())),
-            NextEvent::Unknown => None,
-            NextEvent::Idle if self.pool.has_work() => None,
-            NextEvent::Idle => return self.idle(),
-        };
+        match self.soonest() {
+            NextEvent::At(moment) => Ok(Turn::Until(Some(moment))),
+            NextEvent::Unknown => Ok(Turn::Until(None)),
+            NextEvent::Idle if self.pool.has_work() => Ok(Turn::Until(None)),
+            NextEvent::Idle => self.idle(),
+        }
+    }
+
+    /// Waits until `moment` or a ring.
+    fn rest(&self, moment: Option<Nanos>) {
+        let patience = moment.map(|moment| moment.saturating_sub(self.clock.now()));
         if patience != Some(Nanos::ZERO) {
             self.bell().wait(patience);
         }
-        Ok(Turn::Went)
     }
 
     fn idle(&self) -> Result<Turn, Halt> {

@@ -10,6 +10,8 @@
 //! - The kernel reads and fills only memory of work in `table`. Work leaves `table` after its completion was taken or
 //!   before it was sent. [`Ring`] is dropped only after all work has left.
 //! - The kernel never has more work than its completion queue holds.
+//! - Only the thread that made the ring gives work to the kernel: the kernel cancels what a thread gave it when that
+//!   thread ends. Other threads leave work in the queue, and the ring stays ready ([`Carrier::is_ready`]).
 //!
 //! Threads do the work that the kernel refuses for now (EAGAIN), trims that the file system cannot do, and SHARE.
 //! Source: io_uring(7), io_uring_enter(2).
@@ -19,6 +21,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{IoUring, Probe, opcode, squeue};
@@ -44,6 +47,8 @@ pub(super) struct Ring {
     sent: usize,
     /// Pieces of work in the submission queue.
     queued: usize,
+    /// The thread that made the ring.
+    home: ThreadId,
     threads: Threads,
 }
 
@@ -67,6 +72,7 @@ impl Ring {
             unsent: VecDeque::new(),
             sent: 0,
             queued: 0,
+            home: thread::current().id(),
             threads: Threads::new(file, bell, 1),
         };
         ring.try_out()?;
@@ -199,7 +205,7 @@ impl Carrier for Ring {
     fn collect(&mut self, ended: &mut Vec<Ended>) {
         loop {
             self.fill();
-            if self.queued > 0 {
+            if self.queued > 0 && thread::current().id() == self.home {
                 self.enter(0);
             }
             let seen = ended.len();

@@ -57,12 +57,13 @@ pub(super) struct Door<F> {
 }
 
 impl<F: Mountable> Door<F> {
-    /// Sends a request to the core. If the core is gone, the letter is dropped with its reply, and the kernel gets EIO.
+    /// Sends a request to the core, and carries the core on here if it waits. If the core is gone, the letter is
+    /// dropped with its reply, and the kernel gets EIO.
     fn ask<Fut>(&self, kind: &'static str, answer: impl FnOnce(Rc<Server<F>>) -> Fut + Send + 'static)
     where
         Fut: Future<Output = ()> + 'static,
     {
-        let _ = self.core.send(Letter::work(kind, answer));
+        let _ = self.core.send_and_run(Letter::work(kind, answer));
     }
 
     /// Makes an inode and replies with its attributes.

@@ -1,7 +1,8 @@
 //! FUSE: mounts a file system of Onewrite in the host's tree, for unmodified programs.
 //!
-//! Its one idea: FUSE's own thread decodes requests and sends each as a letter to the core, which is one thread. The
-//! core answers every request in its own task. So requests of many programs overlap, and their syncs share commits.
+//! Its one idea: FUSE's own thread decodes requests and sends each as a letter to the core. The core answers every
+//! request in its own task. So requests of many programs overlap, and their syncs share commits. While the core waits,
+//! FUSE's thread carries it on itself.
 //!
 //! ```text
 //!   kernel ──/dev/fuse──► Door (thread) ──letter──► Inbox ──► Server (core) ──► FileSystem

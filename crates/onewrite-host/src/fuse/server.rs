@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use onewrite_block::{Counters, Inbox, Nanos, Runtime};
+use onewrite_block::{Counters, Executor, Halt, Inbox, Nanos, Runtime};
 use onewrite_fs::{AtomicFiles, Attributes, FsResult, Ino, SharePages};
 
 use super::acl::Acl;
@@ -12,7 +12,7 @@ use super::handles::Handles;
 use super::known::Known;
 use super::pattern::NamePattern;
 use super::stats::{Latencies, Stats};
-use crate::letters::{Letter, UnderWay};
+use crate::letters::{Letter, UnderWay, block_on};
 
 /// A file system with all that a mount offers.
 pub trait Mountable: AtomicFiles + SharePages + 'static {}
@@ -160,9 +160,15 @@ impl<F: Mountable> Server<F> {
 /// Serves until the kernel ends the mount or somebody stops it; then unmounts the file system.
 ///
 /// # Errors
-/// The first error of unmounting.
-pub async fn serve<F: Mountable>(server: Rc<Server<F>>, inbox: Inbox<Letter<Server<F>>>) -> FsResult<()> {
-    server.under_way.serve(&server, inbox, |server, kind, span| server.latencies.note(kind, span)).await;
-    let released = server.let_all_go().await;
-    server.fs.unmount().await.and(released)
+/// Outside, [`Halt`] of the run; inside, the first error of unmounting.
+pub fn serve<F: Mountable>(
+    executor: &Executor,
+    server: Rc<Server<F>>,
+    inbox: Inbox<Letter<Server<F>>>,
+) -> Result<FsResult<()>, Halt> {
+    block_on(executor, async move {
+        server.under_way.serve(&server, inbox, |server, kind, span| server.latencies.note(kind, span)).await;
+        let released = server.let_all_go().await;
+        server.fs.unmount().await.and(released)
+    })
 }

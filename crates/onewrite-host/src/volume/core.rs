@@ -1,6 +1,5 @@
 //! Core: the thread with the file system on it, and how calls reach it.
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -18,26 +17,22 @@ use onewrite_fs::ext4::MountOptions;
 use onewrite_fs::{FileSystem, FsResult};
 
 use super::error::VolumeError;
-use crate::letters::{Letter, UnderWay};
+use crate::letters::{Letter, UnderWay, block_on};
 
-thread_local! {
-    /// The device of the core that this thread runs.
-    static PORT: RefCell<Option<DevicePort>> = const { RefCell::new(None) };
-}
-
-/// What the device of the core that this thread runs has counted.
-pub(super) fn device_counters() -> Counters {
-    PORT.with_borrow(|port| port.as_ref().map(|port| port.device().counters()).unwrap_or_default())
+/// What letters work on.
+struct Hosted {
+    fs: Rc<AnyFs>,
+    port: DevicePort,
 }
 
 /// What the core tells when it is ready, or why it is not.
-type Ready = Result<InboxSender<Letter<AnyFs>>, VolumeError>;
+type Ready = Result<InboxSender<Letter<Hosted>>, VolumeError>;
 
 /// A running core.
 pub(super) struct Core {
     /// The process that has the thread. A child of fork has none, and would wait for ever.
     process: u32,
-    letters: InboxSender<Letter<AnyFs>>,
+    letters: InboxSender<Letter<Hosted>>,
     thread: Mutex<Option<JoinHandle<Result<(), VolumeError>>>>,
 }
 
@@ -60,16 +55,29 @@ impl Core {
         T: Send + 'static,
         Fut: Future<Output = FsResult<T>> + 'static,
     {
+        self.ask(move |hosted| work(Rc::clone(&hosted.fs)))
+    }
+
+    /// What the device has counted.
+    pub(super) fn device_counters(&self) -> Result<Counters, VolumeError> {
+        self.ask(async |hosted| Ok(hosted.port.device().counters()))
+    }
+
+    fn ask<T, Fut>(&self, work: impl FnOnce(Rc<Hosted>) -> Fut + Send + 'static) -> Result<T, VolumeError>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = FsResult<T>> + 'static,
+    {
         self.check_process()?;
         let (tell, told) = sync_channel(1);
-        let letter = Letter::work("call", move |fs| {
-            let result = work(fs);
+        let letter = Letter::work("call", move |hosted| {
+            let result = work(hosted);
             async move {
                 // Whoever asked waits, so the result is taken.
                 let _ = tell.send(result.await);
             }
         });
-        self.letters.send(letter).map_err(|_| VolumeError::Closed)?;
+        self.letters.send_and_run(letter).map_err(|_| VolumeError::Closed)?;
         Ok(told.recv().map_err(|_| VolumeError::Closed)??)
     }
 
@@ -96,8 +104,8 @@ impl Drop for Core {
 /// The core's life.
 fn run(path: &Path, options: MountOptions, tell: &SyncSender<Ready>) -> Result<(), VolumeError> {
     let executor = Executor::new(wall_time(), HostProfile::default());
-    let fs = match mount(&executor, path, options) {
-        Ok(fs) => fs,
+    let hosted = match mount(&executor, path, options) {
+        Ok(hosted) => hosted,
         Err(error) => {
             let _ = tell.send(Err(error));
             return Ok(());
@@ -107,23 +115,23 @@ fn run(path: &Path, options: MountOptions, tell: &SyncSender<Ready>) -> Result<(
     let (letters, inbox) = runtime.inbox();
     let _ = tell.send(Ok(letters));
     let under_way = UnderWay::new(&runtime);
-    let ended = executor.block_on(async move {
-        let fs = Rc::new(fs);
-        under_way.serve(&fs, inbox, |_, _, _| ()).await;
-        fs.unmount().await
+    let ended = block_on(&executor, async move {
+        let hosted = Rc::new(hosted);
+        under_way.serve(&hosted, inbox, |_, _, _| ()).await;
+        hosted.fs.unmount().await
     });
     Ok(ended.map_err(|_| VolumeError::Closed)??)
 }
 
-fn mount(executor: &Executor, path: &Path, options: MountOptions) -> Result<AnyFs, VolumeError> {
+fn mount(executor: &Executor, path: &Path, options: MountOptions) -> Result<Hosted, VolumeError> {
     let device: Box<dyn Device> = match options.read_only {
         true => Box::new(Overlay::new(Box::new(FileDisk::view(path)?))),
         false => Box::new(FileDisk::open(path)?),
     };
     let port = executor.runtime().attach(device);
-    PORT.set(Some(port.clone()));
-    let mounted = executor.block_on(async move { AnyFs::mount(port, options).await });
-    Ok(mounted.map_err(|_| VolumeError::Closed)??)
+    let below = port.clone();
+    let mounted = executor.block_on(async move { AnyFs::mount(below, options).await });
+    Ok(Hosted { fs: Rc::new(mounted.map_err(|_| VolumeError::Closed)??), port })
 }
 
 /// Wall time from now on.

@@ -309,7 +309,7 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::Closed`].
     pub fn device_counters(&self) -> Result<Counters, VolumeError> {
-        self.core.call(async |_| Ok(core::device_counters()))
+        self.core.device_counters()
     }
 
     /// Makes everything durable.

@@ -2,10 +2,10 @@
 
 use onewrite_block::{Cause, DevicePort, Page, Request};
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
-use onewrite_fs::ext4::replay;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, replay};
 use onewrite_fs::journal::Recovered;
 use onewrite_fs::repair::{Manner, RepairOptions, Repaired, repair};
-use onewrite_fs::{BlockNo, FsError, FsResult};
+use onewrite_fs::{BlockNo, FileSystem, FsError, FsResult};
 
 /// Reads blocks through a port.
 struct Reader<'a>(&'a DevicePort);
@@ -22,18 +22,34 @@ impl ReadBlocks for Reader<'_> {
 pub struct Judgement {
     /// What the replay of the log did, if the log was not empty.
     pub recovered: Option<Recovered>,
+    /// Inodes on the list of orphans whose removal or truncation was finished.
+    pub finished: u64,
     /// What the check found after it.
     pub report: Report,
 }
 
-/// Replays the log of the image on `port` and checks all metadata.
+/// Replays the log of the image on `port` and checks all metadata. If nothing is wrong, it finishes the removals and
+/// truncations that the last use of the image began, as a mount does; a file system that cannot be mounted here keeps
+/// them.
 ///
 /// # Errors
-/// If the log cannot be replayed; the report contains other damage.
+/// If the log cannot be replayed, or the device fails; the report contains other damage.
 pub async fn judge(port: &DevicePort) -> FsResult<Judgement> {
     let recovered = replay(port).await?;
-    let report = check(&Reader(port), &CheckOptions::default()).await;
-    Ok(Judgement { recovered, report })
+    let report = checked(port).await;
+    let unfinished = report.orphans;
+    if !report.is_clean() || unfinished == 0 {
+        return Ok(Judgement { recovered, finished: 0, report });
+    }
+    match Ext4::mount(port.clone(), MountOptions::new(Mode::Ordered)).await {
+        Ok(mounted) => mounted.unmount().await?,
+        Err(_) => return Ok(Judgement { recovered, finished: 0, report }),
+    }
+    Ok(Judgement { recovered, finished: unfinished, report: checked(port).await })
+}
+
+async fn checked(port: &DevicePort) -> Report {
+    check(&Reader(port), &CheckOptions::default()).await
 }
 
 /// Which repairs would put an image right.

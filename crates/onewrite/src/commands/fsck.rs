@@ -77,7 +77,7 @@ fn look(args: &Fsck) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(path) = &args.json {
-        write_json(path, &verdict(&judgement, &[]).json(&name)?)?;
+        write_json(path, &verdict(&judgement, &[], changes).json(&name)?)?;
     }
     let is_told = args.json.as_deref().is_some_and(is_stdout);
     Ok(say(&name, &judgement, (changes, &cure(prospect.as_ref())), is_told))
@@ -114,9 +114,9 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     let is_repaired = !repaired.blocks.is_empty();
     let done: &[Change] = if is_repaired { &repaired.changes } else { &[] };
     let refused = repaired.changes.iter().filter(|change| !is_repaired && !change.is_safe).count();
-    let judgement = Judgement { recovered, report: repaired.after };
+    let judgement = Judgement { recovered, finished: 0, report: repaired.after };
     if let Some(path) = &args.json {
-        write_json(path, &verdict(&judgement, done).json(&name)?)?;
+        write_json(path, &verdict(&judgement, done, Changes::Kept).json(&name)?)?;
     }
     let is_told = args.json.as_deref().is_some_and(is_stdout);
     if !is_told {
@@ -130,12 +130,12 @@ fn repair(args: &Fsck, manner: Manner) -> anyhow::Result<ExitCode> {
     Ok(if is_clean && is_repaired { ExitCode::from(CORRECTED) } else { code })
 }
 
-fn verdict(judgement: &Judgement, repaired: &[Change]) -> Verdict {
+fn verdict(judgement: &Judgement, repaired: &[Change], changes: Changes) -> Verdict {
     let report = &judgement.report;
     Verdict {
         recovered: judgement.recovered,
         repaired: words(repaired),
-        notes: Vec::new(),
+        notes: finished(judgement.finished, changes),
         findings: words(&report.findings),
         errors: report.finding_count,
         used_inodes: report.used_inodes,
@@ -143,11 +143,24 @@ fn verdict(judgement: &Judgement, repaired: &[Change]) -> Verdict {
     }
 }
 
+/// A note on removals and truncations that the last use of the image began.
+fn finished(count: u64, changes: Changes) -> Vec<String> {
+    let done = match changes {
+        Changes::Kept => "finished",
+        Changes::InMemory => "a mount or `onewrite fsck` without -n would finish",
+    };
+    match count {
+        0 => Vec::new(),
+        1 => vec![format!("{done} 1 removal or truncation that was under way")],
+        _ => vec![format!("{done} {count} removals and truncations that were under way")],
+    }
+}
+
 /// Prints the result for people, unless JSON was printed in its place; `cure` is the advice for remaining damage.
 fn say(name: &str, judgement: &Judgement, (changes, cure): (Changes, &str), is_told: bool) -> ExitCode {
     let report = &judgement.report;
     if !is_told {
-        verdict(judgement, &[]).say(name, changes, (!report.has_unknown_features).then_some(cure));
+        verdict(judgement, &[], changes).say(name, changes, (!report.has_unknown_features).then_some(cure));
     }
     match (report.is_clean(), report.has_unknown_features) {
         (true, _) => ExitCode::SUCCESS,

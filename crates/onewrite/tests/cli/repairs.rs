@@ -107,3 +107,30 @@ fn bitmaps_that_nothing_finds_get_another_place() {
         judged.ok();
     }
 }
+
+#[test]
+fn a_removal_that_was_under_way_is_finished_by_a_check_that_may_write() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("tree")).unwrap();
+    std::fs::write(scratch.path("tree/gone"), [7; 9000]).unwrap();
+    scratch.onewrite("mkfs a.img --size 16MiB --from tree").ok();
+    let requests = "sif /gone links_count 0\nssv last_orphan 12\nunlink /gone\n";
+    scratch.write("requests", requests);
+    let Some(made) = scratch.other("debugfs", "-w -f requests a.img") else { return };
+    made.ok();
+    let damaged = scratch.other("e2fsck", "-fn a.img").map(|judged| judged.code());
+    assert_eq!(damaged, Some(4), "the file has blocks and no name");
+    let before = std::fs::read(scratch.path("a.img")).unwrap();
+
+    let looked = scratch.onewrite("fsck -n a.img");
+    assert!(looked.out().contains("would finish 1 removal"), "{}", looked.out());
+    looked.ok();
+    assert!(std::fs::read(scratch.path("a.img")).unwrap() == before, "-n writes nothing");
+
+    let checked = scratch.onewrite("fsck a.img");
+    assert!(checked.out().contains("a.img: finished 1 removal"), "{}", checked.out());
+    checked.ok();
+    scratch.other("e2fsck", "-fn a.img").unwrap().ok();
+    let again = scratch.onewrite("fsck a.img");
+    assert!(!again.out().contains("finished"), "{}", again.out());
+}

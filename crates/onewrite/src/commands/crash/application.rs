@@ -131,7 +131,7 @@ fn run_on(
         unmount();
     });
     let server = Rc::new(server);
-    executor.block_on(async move { serve(server, inbox).await })??;
+    serve(&executor, server, inbox)??;
     drop(beside.join());
     let outcome = ran.lock().unwrap_or_else(PoisonError::into_inner).take();
     outcome.unwrap_or_else(|| bail!("--run: the mount ended before the program"))

@@ -116,6 +116,10 @@ fn serve_until_the_end(
         read_only: wanted.fs.read_only,
         flags: wanted.flags.clone(),
     };
+    // A loop device may use one of our files. Memory reclaim may then wait for this process, so this process must not
+    // wait for memory reclaim. Only root may set this. Threads that begin later
+    // inherit it.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
     let (kernel, stop) = match KernelMount::new(&request, core.clone()) {
         Ok(kernel) => (kernel, Stop::new(core)),
         Err(error) => {
@@ -133,9 +137,6 @@ fn serve_until_the_end(
     if let Some(log) = log {
         daemon::detach(log)?;
     }
-    // A loop device may use one of our files. Memory reclaim may then wait for this process, so this process must not
-    // wait for memory reclaim. Only root may set this.
-    let _ = rustix::process::configure_io_flusher_behavior(true);
     let ended = end(&executor, &server, inbox).with_context(|| source.clone());
     match &ended {
         Ok(()) => tracing::info!("{source}: unmounted"),
@@ -146,8 +147,7 @@ fn serve_until_the_end(
 
 /// Serves requests until the mount ends, then unmounts the file system.
 fn end(executor: &Executor, server: &Rc<Server<AnyFs>>, inbox: Inbox<Letter<Server<AnyFs>>>) -> anyhow::Result<()> {
-    let server = Rc::clone(server);
-    Ok(executor.block_on(async move { serve(server, inbox).await })??)
+    Ok(serve(executor, Rc::clone(server), inbox)??)
 }
 
 /// Opens the device. Waits for its last mount if that is ending: `umount` returns before the process has ended.
