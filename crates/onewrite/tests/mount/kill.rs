@@ -45,8 +45,9 @@ fn what_was_synced_is_there_after_the_process_was_killed() {
             let recovered = place.onewrite(&["fsck", "image"]);
             assert!(
                 recovered.status.success(),
-                "{mode}, round {round}: {}",
-                String::from_utf8_lossy(&recovered.stdout)
+                "{mode}, round {round}: {}{}",
+                String::from_utf8_lossy(&recovered.stdout),
+                String::from_utf8_lossy(&recovered.stderr)
             );
             place.check();
             judge(&place, (last, current), &format!("{mode}, round {round}"));
