@@ -236,7 +236,7 @@ fn a_commit_never_overtakes_writes_and_is_whole_after_kills() {
         for round in 0..kills {
             place = place.mounted(&format!("data={mode}")).unwrap();
             last = rounds_before_kill(&place, last, moments.below(200));
-            text(&place.onewrite(&["fsck", "image"]));
+            text(&place.fsck_after_kill());
             place.check();
             let found = round_on(&place);
             assert!(found == last || found == last + 1, "{mode}, kill {round}: {found} after {last}");

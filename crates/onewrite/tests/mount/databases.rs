@@ -100,7 +100,7 @@ fn keeps_commits_when_killed(mode: &str, server: (&str, u8)) {
     for round in 0..setting("ONEWRITE_KILLS", 1) {
         let committed = commit_and_be_killed(&place, server, (last, moments.below(500)));
         assert!(committed > last, "{mode}, round {round}: {committed} after {last}");
-        text(&place.onewrite(&["fsck", "image"]));
+        text(&place.fsck_after_kill());
         place.check();
         place = place.mounted(&options(mode)).unwrap();
         last = greatest(&script(&place, server, &["check"]).output().unwrap());

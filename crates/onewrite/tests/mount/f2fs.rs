@@ -70,7 +70,7 @@ fn what_was_synced_on_f2fs_is_there_after_the_process_was_killed() {
     for round in 0..kills {
         place = place.mounted("cache=2M").unwrap();
         (last, current) = work_and_be_killed(&place, (last, current), moments.below(300));
-        let before = place.onewrite(&["fsck", "image"]);
+        let before = place.fsck_after_kill();
         assert!(before.status.success(), "round {round}: {}", String::from_utf8_lossy(&before.stdout));
         // The mount rolls forward what fsync made durable.
         place = place.mounted("").unwrap();

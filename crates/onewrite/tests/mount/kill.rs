@@ -42,7 +42,7 @@ fn what_was_synced_is_there_after_the_process_was_killed() {
         for round in 0..kills {
             place = place.mounted(&format!("data={mode},cache=2M")).unwrap();
             (last, current) = work_and_be_killed(&place, (last, current), moments.below(300));
-            let recovered = place.onewrite(&["fsck", "image"]);
+            let recovered = place.fsck_after_kill();
             assert!(
                 recovered.status.success(),
                 "{mode}, round {round}: {}{}",

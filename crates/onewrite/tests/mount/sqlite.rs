@@ -131,7 +131,7 @@ fn what_was_committed_is_there_after_kills_of_the_mount() {
     for round in 0..kills {
         place = place.mounted("data=data").unwrap();
         last = entries_before_kill(&place, last, moments.below(150));
-        text(&place.onewrite(&["fsck", "image"]));
+        text(&place.fsck_after_kill());
         place.check();
         text(&place.onewrite(&["cp", "image:/db", "db"]));
         let found = judge(&open(&place.beside("db")).unwrap());

@@ -137,6 +137,18 @@ impl Mounted {
         text(&self.run("sh", &["-ec", line]).unwrap())
     }
 
+    /// Checks the image of a mount that was killed. The kernel lets go of the image a moment after the process ended.
+    pub fn fsck_after_kill(&self) -> Output {
+        for _ in 0..500 {
+            let checked = self.onewrite(&["fsck", "image"]);
+            if !String::from_utf8_lossy(&checked.stderr).contains("is in use by") {
+                return checked;
+            }
+            pause(20);
+        }
+        panic!("the image is in use ten seconds after the process ended");
+    }
+
     /// Waits until the process that serves has ended.
     pub fn wait_for_end(&self) {
         let path = PathBuf::from(format!("/proc/{}/fd", self.process));
