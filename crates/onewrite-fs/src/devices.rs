@@ -21,15 +21,23 @@ impl Devices {
     /// # Errors
     /// [`FsError::Unsupported`] with the name of a device that `file_system` does not use.
     pub fn image_only(self, file_system: &str) -> FsResult<DevicePort> {
-        let others = [("log", self.log.is_some()), ("staging", self.staging.is_some())];
-        match others.iter().find(|(_, is_given)| *is_given) {
-            None => Ok(self.image),
-            Some((name, _)) => {
-                let what = format!("a {name} device of its own, which {file_system} has no use for; leave it out");
-                Err(FsError::Unsupported(what))
-            }
-        }
+        refuse("staging", self.staging.is_some(), file_system)?;
+        Ok(self.without_log(file_system)?.image)
     }
+
+    /// The devices of a file system that has no log of its own.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] if there is a device for a log.
+    pub fn without_log(self, file_system: &str) -> FsResult<Devices> {
+        refuse("log", self.log.is_some(), file_system)?;
+        Ok(self)
+    }
+}
+
+fn refuse(name: &str, is_given: bool, file_system: &str) -> FsResult<()> {
+    let what = || format!("a {name} device of its own, which {file_system} has no use for; leave it out");
+    if is_given { Err(FsError::Unsupported(what())) } else { Ok(()) }
 }
 
 impl From<DevicePort> for Devices {

@@ -27,6 +27,8 @@ pub struct F2fsSubject {
     pub fsync_mode: FsyncMode,
     /// How cleaning gives content another address.
     pub clean: Clean,
+    /// Bytes at the end of the disk for a staging area; 0 for none.
+    pub stage_bytes: u64,
 }
 
 impl F2fsSubject {
@@ -35,7 +37,12 @@ impl F2fsSubject {
 
     /// A subject in this mode that cleans by copying.
     pub const fn new(fsync_mode: FsyncMode) -> F2fsSubject {
-        F2fsSubject { fsync_mode, clean: Clean::Copy }
+        F2fsSubject { fsync_mode, clean: Clean::Copy, stage_bytes: 0 }
+    }
+
+    /// The same, with a staging area: StageFS.
+    pub const fn with_stage(self, stage_bytes: u64) -> F2fsSubject {
+        F2fsSubject { stage_bytes, ..self }
     }
 
     /// The file system's own options for a mount.
@@ -60,8 +67,11 @@ impl Subject for F2fsSubject {
 
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
         let size_bytes = image.pages() * PAGE_SIZE as u64;
-        let options =
-            MkfsOptions { unix_time: UNIX_TIME, ..MkfsOptions::new(size_bytes, &mut choices.stream("mkfs", 0)) };
+        let options = MkfsOptions {
+            unix_time: UNIX_TIME,
+            stage_bytes: self.stage_bytes,
+            ..MkfsOptions::new(size_bytes, &mut choices.stream("mkfs", 0))
+        };
         let blocks = plan(&options).map_err(|error| CrashError::Image(error.to_string()))?;
         blocks.into_iter().for_each(|(block, page)| image.set(block.page(), page));
         Ok(())
@@ -80,7 +90,7 @@ impl Subject for F2fsSubject {
         let options =
             F2fsOptions { cache_pages: F2fsOptions::CACHE_PAGES_MIN, read_only: true, ..F2fsOptions::default() };
         let fs = F2fs::mount(port.clone(), options).await?;
-        Ok(fs.recovered().map(|recovered| Replayed { transactions: recovered.files, revoked_blocks: 0 }))
+        Ok(fs.recovered().map(|recovered| Replayed { transactions: recovered.files + recovered.transactions, revoked_blocks: 0 }))
     }
 
     fn findings(&self, image: &Image) -> Vec<String> {
@@ -106,6 +116,8 @@ impl Subject for F2fsSubject {
 
     fn promises(&self) -> Promises {
         let names = match self.fsync_mode {
+            // A transaction of the staging area has all names.
+            _ if self.stage_bytes > 0 => SyncedNames::All,
             FsyncMode::Posix => SyncedNames::New,
             FsyncMode::Strict => SyncedNames::All,
         };
@@ -127,6 +139,7 @@ impl Subject for F2fsSubject {
     fn flags(&self) -> Vec<Flag> {
         let by_share = (self.clean == Clean::Share).then(|| ("--clean", Some(self.clean.to_string())));
         let always = [("--fs", Some("f2fs".into())), ("--fsync-mode", Some(self.fsync_mode.to_string()))];
-        always.into_iter().chain(by_share).collect()
+        let staged = (self.stage_bytes > 0).then(|| ("--stage", Some(self.stage_bytes.to_string())));
+        always.into_iter().chain(by_share).chain(staged).collect()
     }
 }

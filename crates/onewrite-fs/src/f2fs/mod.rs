@@ -6,6 +6,7 @@
 //!   view (FileView)                               ├─ tables: superblock, checkpoint, NAT, SIT ─ blocks ─► device
 //!   check                                         │
 //!   mkfs                                          └─ format: bytes ↔ structures, no I/O
+//!   stage: a log of changed bytes behind the image, or on a device of its own
 //! ```
 //!
 //! `docs/f2fs.md` says what is read and written, and what is refused.
@@ -16,6 +17,7 @@ pub mod format;
 pub mod mkfs;
 mod mounted;
 mod space;
+mod stage;
 mod summaries;
 mod tables;
 pub mod view;

@@ -150,6 +150,16 @@ pub trait Backing {
     /// Block of the first page of `run`; the other pages follow it. `run` is the part of the target that is written.
     fn assign(&self, file: &Self::File, run: Range<u64>, found: &Self::Found) -> BlockNo;
 
+    /// Called when the content of `run` is about to be sent. `dirty` is as in [`Run::dirty`].
+    fn sending(
+        &self,
+        _file: &Self::File,
+        _run: Range<u64>,
+        _found: &Self::Found,
+        (_content, _dirty): (&[Page], &[DirtyBytes]),
+    ) {
+    }
+
     /// Why the pages of a target are written.
     fn cause(&self, _found: &Self::Found) -> Cause {
         Cause::Data

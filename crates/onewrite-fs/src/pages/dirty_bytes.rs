@@ -32,6 +32,11 @@ impl DirtyBytes {
         &self.ranges
     }
 
+    /// Whether no byte is dirty.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
     /// Total number of bytes.
     pub fn count(&self) -> usize {
         self.ranges.iter().map(|range| range.len()).sum()
@@ -74,6 +79,18 @@ impl DirtyBytes {
     }
 }
 
+/// Ranges of bytes in which `after` differs from `before`, which is as long. Ranges at most `gap` bytes apart are one.
+pub(crate) fn changed_ranges(before: &[u8], after: &[u8], gap: usize) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for at in (0..after.len()).filter(|at| before[*at] != after[*at]) {
+        match ranges.last_mut() {
+            Some(last) if at <= last.end + gap => last.end = at + 1,
+            _ => ranges.push(at..at + 1),
+        }
+    }
+    ranges
+}
+
 #[cfg(test)]
 mod tests {
     use onewrite_block::Choices;
@@ -105,6 +122,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn changed_ranges_are_what_differs_and_small_gaps() {
+        let (before, mut after) = ([0_u8; 30], [0_u8; 30]);
+        [0, 1, 4, 20, 29].iter().for_each(|at| after[*at] = 1);
+        assert_eq!(changed_ranges(&before, &after, 0), [0..2, 4..5, 20..21, 29..30]);
+        assert_eq!(changed_ranges(&before, &after, 2), [0..5, 20..21, 29..30]);
+        assert_eq!(changed_ranges(&before, &before, 9), []);
     }
 
     #[test]

@@ -28,11 +28,12 @@ mod line;
 mod owners;
 mod put;
 mod read;
+mod staged;
 mod views;
 mod writeback;
 
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use onewrite_block::sync::Signal;
@@ -48,6 +49,7 @@ use owners::Owners;
 pub use backing::{Backing, Lookup, Outcome, PAGE_BYTES, PagedFile, Route, Run, Target};
 pub(crate) use cache::{CACHE_PAGES_MIN, page_cache};
 pub use dirty_bytes::DirtyBytes;
+pub(crate) use dirty_bytes::changed_ranges;
 pub use file::FilePages;
 pub use owners::{OwnerId, TooManyPages};
 pub use put::{Overwriting, WriteStep};
@@ -107,7 +109,7 @@ pub struct Pages {
     /// Notified when late victims wait for the eviction task.
     evictions: Signal,
     /// Dirty bytes of each dirty page, if the layer tracks them.
-    dirty_bytes: RefCell<FxHashMap<PageKey, DirtyBytes>>,
+    dirty_bytes: RefCell<BTreeMap<PageKey, DirtyBytes>>,
     owners: RefCell<Owners>,
     watcher: RefCell<Option<Watcher>>,
     direct_reads: Cell<DirectReads>,
@@ -191,7 +193,10 @@ impl Pages {
     pub fn discard(&self, file: u64, pages: Range<u64>) {
         self.cache.borrow_mut().remove_file(file, pages.start, pages.end);
         if self.options.tracking == Tracking::DirtyBytes {
-            self.dirty_bytes.borrow_mut().retain(|key, _| key.file != file || !pages.contains(&key.index));
+            let key = |index| PageKey { file, index };
+            let mut dirty_bytes = self.dirty_bytes.borrow_mut();
+            let mut behind = dirty_bytes.split_off(&key(pages.start));
+            dirty_bytes.append(&mut behind.split_off(&key(pages.end)));
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use onewrite_block::{Cause, PAGE_SIZE, Page};
 
-use super::{Access, Backing, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, page_key};
+use super::{Access, Backing, Outcome, PagedFile, Pages, Route, Run, Target, Tracking, changed_ranges, page_key};
 use crate::api::{FsError, FsResult};
 use crate::content::Content;
 use crate::transfer::{Durability, send_run, wait_all};
@@ -142,6 +142,22 @@ impl Pages {
         change(&mut page.bytes_mut()[bytes]);
     }
 
+    /// Changes a page that was just used, and marks what differs then dirty; all of it, if dirty bytes are not tracked.
+    ///
+    /// # Panics
+    /// If it is not in memory.
+    pub(crate) fn change_compared(&self, file: &impl PagedFile, index: u64, change: impl FnOnce(&mut [u8])) {
+        if self.options.tracking == Tracking::Pages {
+            return self.change_dirty(file, index, 0..PAGE_SIZE, change);
+        }
+        let before = self.peek(page_key(file, index)).expect("the page was just used").clone();
+        self.change_used(file, index, 0..PAGE_SIZE, change);
+        let after = self.peek(page_key(file, index)).expect("the page was just used").clone();
+        let ranges = changed_ranges(&before.bytes()[..], &after.bytes()[..], 0);
+        self.mark_dirty(file, index, 0..0);
+        ranges.into_iter().for_each(|range| self.mark_dirty(file, index, range));
+    }
+
     /// Marks a page that is in memory dirty, and its file.
     pub(super) fn mark_dirty(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>) {
         let key = page_key(file, index);
@@ -177,7 +193,9 @@ impl Pages {
             };
             let taken = index..index + count;
             let block = backing.assign(file, taken.clone(), &found);
-            let part = pages.by_ref().take(count as usize);
+            let part: Vec<Page> = pages.by_ref().take(count as usize).collect();
+            backing.sending(file, taken.clone(), &found, (&part, &[]));
+            let part = part.into_iter();
             under_way.extend(send_run(&self.port, block.page(), part, Durability::Volatile, Cause::Data).await);
             let (file_size, dirty) = (file.size(), Vec::new());
             runs.push(Run { pages: taken, block, file_size, found, route: Route::Direct, dirty });

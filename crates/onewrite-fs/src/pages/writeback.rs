@@ -136,6 +136,7 @@ impl Pages {
             index = taken.end.max(start + 1);
             if !taken.is_empty() {
                 let block = backing.assign(file, taken.clone(), &found);
+                backing.sending(file, taken.clone(), &found, (&content, &dirty));
                 let (file_size, cause) = (file.size(), backing.cause(&found));
                 batch.page_count += content.len();
                 batch.runs.push(Run { pages: taken, block, file_size, found, route: Route::Buffered, dirty });

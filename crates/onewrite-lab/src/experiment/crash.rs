@@ -182,7 +182,7 @@ impl CrashExperiment {
             return refused(format!("{option} is for ext4, and --fs is f2fs; leave it out"));
         }
         let (fsync_mode, clean) = (self.fsync_mode.unwrap_or_default(), self.clean.unwrap_or_default());
-        Ok(F2fsSubject { fsync_mode, clean })
+        Ok(F2fsSubject { fsync_mode, clean, stage_bytes: 0 })
     }
 
     fn ext4(&self) -> Result<Ext4Subject, LabError> {

@@ -19,6 +19,7 @@ use crate::f2fs::format::summary::{self, JOURNAL_SIZE, Summary, SummaryKind};
 use crate::f2fs::format::superblock::{CHECKSUM_OFFSET as SUPERBLOCK_SUM, RawSuperblock, SUPERBLOCK_MAGIC};
 use crate::f2fs::format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use crate::f2fs::format::{DataAddress, Layout, SegmentNo};
+use crate::f2fs::stage::format as stage_format;
 
 /// What wrote the image, in the superblock.
 const VERSION: &[u8] = b"onewrite";
@@ -27,8 +28,8 @@ const _: () = assert!(SIZE_MAX / 4096 <= 1 << 32);
 
 type Block = [u8; PAGE_SIZE];
 
-/// All blocks, in ascending order.
-pub(super) fn blocks(geometry: &Geometry, options: &MkfsOptions) -> Vec<(BlockNo, Page)> {
+/// All blocks, in ascending order. A staging area of `stage_pages` lies behind the image, unless that is 0.
+pub(super) fn blocks(geometry: &Geometry, options: &MkfsOptions, stage_pages: u64) -> Vec<(BlockNo, Page)> {
     let superblock = superblock(geometry, options);
     let layout = Layout::decode(&superblock, 0).expect("the numbers of a new image agree");
     let mut first = [0; PAGE_SIZE];
@@ -44,7 +45,11 @@ pub(super) fn blocks(geometry: &Geometry, options: &MkfsOptions) -> Vec<(BlockNo
     blocks.push((chain, [0; PAGE_SIZE]));
     blocks.push((names, root_names()));
     debug_assert!(blocks.is_sorted_by_key(|(block, _)| *block), "in ascending order");
-    blocks.into_iter().map(|(block, bytes)| (block, Page::from_slice(&bytes))).collect()
+    let mut blocks: Vec<_> = blocks.into_iter().map(|(block, bytes)| (block, Page::from_slice(&bytes))).collect();
+    // What the device held before is no log of this image.
+    let area = [stage_format::label(stage_pages, layout.inode_seed), Page::ZEROS];
+    blocks.extend((layout.block_count..).map(BlockNo).zip(area).filter(|_| stage_pages > 0));
+    blocks
 }
 
 /// The segment with which a log begins. Logs of nodes take the first segments; those of data are spread out.

@@ -8,8 +8,9 @@ mod blocks;
 mod geometry;
 mod options;
 
-use onewrite_block::Page;
+use onewrite_block::{PAGE_SIZE, Page};
 
+use super::stage::area;
 use crate::block::BlockNo;
 pub use options::{LABEL_MAX, MkfsError, MkfsOptions, SIZE_MAX, SIZE_MIN};
 
@@ -23,6 +24,11 @@ pub fn plan(options: &MkfsOptions) -> Result<Vec<(BlockNo, Page)>, MkfsError> {
     if words > LABEL_MAX {
         return Err(MkfsError::Label { words });
     }
-    let geometry = geometry::Geometry::of(options.size_bytes)?;
-    Ok(blocks::blocks(&geometry, options))
+    let stage_pages = options.stage_bytes / PAGE_SIZE as u64;
+    if options.stage_bytes > 0 && stage_pages < area::PAGES_MIN {
+        return Err(MkfsError::Stage { stage_bytes: options.stage_bytes });
+    }
+    let size_bytes = (options.size_bytes / PAGE_SIZE as u64).saturating_sub(stage_pages) * PAGE_SIZE as u64;
+    let geometry = geometry::Geometry::of(size_bytes)?;
+    Ok(blocks::blocks(&geometry, options, stage_pages))
 }

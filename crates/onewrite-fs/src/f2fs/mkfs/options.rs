@@ -18,6 +18,8 @@ pub const LABEL_MAX: usize = 511;
 pub struct MkfsOptions {
     /// Bytes of the device. Bytes behind the last whole segment stay unused.
     pub size_bytes: u64,
+    /// Bytes at the end of the device for a staging area; 0 for none. The image takes the rest.
+    pub stage_bytes: u64,
     /// Name of the volume, at most [`LABEL_MAX`] words of UTF-16.
     pub label: String,
     /// Identity of the file system.
@@ -41,6 +43,7 @@ impl MkfsOptions {
     pub fn new(size_bytes: u64, choices: &mut Choices) -> MkfsOptions {
         MkfsOptions {
             size_bytes,
+            stage_bytes: 0,
             label: String::new(),
             uuid: random_uuid(choices),
             checkpoint_version: choices.bits() as u32 >> 1 | 1,
@@ -58,6 +61,12 @@ pub enum MkfsError {
     Size {
         /// Bytes of the device.
         size_bytes: u64,
+    },
+    /// The staging area is too small.
+    #[error("a staging area takes at least 256 KiB, not {stage_bytes} bytes")]
+    Stage {
+        /// Bytes for it.
+        stage_bytes: u64,
     },
     /// The label is too long.
     #[error("a label of {words} words of UTF-16; F2FS keeps 511")]

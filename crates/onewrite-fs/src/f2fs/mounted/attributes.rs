@@ -117,6 +117,7 @@ impl ExtendedAttributes<'_> {
         }
         // An fsync does not say that this node is new, changed or gone.
         file.bind_to(self.version());
+        self.note_attributes(owner);
         if !is_needed {
             self.nodes().load_node(nid, owner, XATTR_OFFSET).await?;
             self.nodes().drop_node(nid, owner);

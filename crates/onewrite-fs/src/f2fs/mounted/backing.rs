@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::Cause;
+use onewrite_block::{Cause, Page};
 
 use super::file::File;
 use super::map::{Named, NodeSlot};
@@ -18,7 +18,8 @@ use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::{DataAddress, FormatError, Nid, Place};
 use crate::f2fs::space::Owner;
-use crate::pages::{Backing, Lookup, Outcome, Run, Target};
+use crate::f2fs::stage::format::Mapped;
+use crate::pages::{Backing, DirtyBytes, Lookup, Outcome, Run, Target};
 
 /// The slots that name a run of dirty pages.
 pub(in crate::f2fs) struct Found {
@@ -28,6 +29,16 @@ pub(in crate::f2fs) struct Found {
     version: u8,
     /// What the slots said before.
     before: RefCell<Vec<DataAddress>>,
+    /// What the pages are for the staging area: digests of those with new bytes, and those that it held.
+    digests: RefCell<Vec<Option<u32>>>,
+    unstaged: RefCell<Vec<(u64, u32)>>,
+}
+
+impl Found {
+    fn new(slot: NodeSlot, first: u64, kind: LogKind, version: u8) -> Found {
+        let (before, digests, unstaged) = Default::default();
+        Found { slot, first, kind, version, before, digests, unstaged }
+    }
 }
 
 impl Volume {
@@ -117,7 +128,7 @@ impl Backing for Volume {
             };
             let count = (1..room).find(ends).unwrap_or(room);
             let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
-            let found = Found { slot, first: pages.start, kind, version, before: RefCell::default() };
+            let found = Found::new(slot, pages.start, kind, version);
             return Ok(Target::Room { count, found });
         }
     }
@@ -138,6 +149,16 @@ impl Backing for Volume {
         first.expect("a run has pages")
     }
 
+    fn sending(&self, file: &File, run: Range<u64>, found: &Found, (pages, dirty): (&[Page], &[DirtyBytes])) {
+        if !self.notes_moves() {
+            return;
+        }
+        found.unstaged.replace(self.note_unstaged(file, run));
+        let has_new = |at: usize| dirty.get(at).is_none_or(|bytes| !bytes.is_empty());
+        let digests = pages.iter().enumerate().map(|(at, page)| has_new(at).then(|| page.digest()));
+        found.digests.replace(digests.collect());
+    }
+
     fn cause(&self, found: &Found) -> Cause {
         if found.kind == LogKind::ColdData { Cause::Cleaning } else { Cause::Data }
     }
@@ -149,12 +170,19 @@ impl Backing for Volume {
         }
         self.gate.end_run();
         self.is_unflushed.set(true);
+        if outcome == Outcome::Failed && !file.is_deleted() {
+            self.note_staged(file, &run.found.unstaged.borrow());
+        }
+        let digest = |count: usize| run.found.digests.borrow().get(count).copied().flatten();
         for (count, before) in run.found.before.borrow().iter().enumerate() {
             let block = run.block + count as u64;
             let slot = run.found.slot.behind(run.pages.start + count as u64 - run.found.first);
             let is_named = self.pages.holds(super::volume::node_key(slot.node))
                 && !file.is_deleted()
                 && self.maps().address(&slot) == DataAddress::Block(block);
+            if let (Outcome::Arrived, true, Some(digest)) = (outcome, is_named, digest(count)) {
+                self.note_move(file, run.pages.start + count as u64, Mapped { block, digest });
+            }
             let mut given_back = *before;
             if outcome == Outcome::Failed && is_named {
                 self.maps().set_address(file, &slot, *before);

@@ -53,6 +53,8 @@ impl Cleaner<'_> {
             let interval = self.options.checkpoint_interval;
             either(self.wanted.wait(), self.runtime.sleep(interval)).await;
             self.wanted.clear();
+            // What pages cannot be written here, the checkpoint tries again, and says why.
+            let _ = self.checkpoints().patch_pages().await;
             if self.checkpoints().checkpoint().await.is_err() || self.prepare_threads().await.is_err() {
                 return;
             }

@@ -9,6 +9,7 @@ impl Volume {
     pub(super) fn check(&self) -> Result<(), String> {
         self.space.borrow().check()?;
         self.pages.check(self)?;
+        self.check_stage()?;
         let numbers = self.numbers.borrow();
         for OwnedNode { owner, nid } in self.dirty_nodes.borrow().iter() {
             if !self.pages.holds(super::volume::node_key(*nid)) {

@@ -57,6 +57,7 @@ impl Checkpoints<'_> {
     async fn make_checkpoint(&self, reason: Reason) -> FsResult<()> {
         self.cleaner().note_age();
         self.syncs().wait_for_rounds().await?;
+        self.wait_for_stage().await;
         self.space.borrow_mut().open_reserve();
         self.bring_in_names().await?;
         let gate = ClosedGate::close(&self.gate, self.pages.progress());
@@ -75,6 +76,7 @@ impl Checkpoints<'_> {
         let (end, rest) = pack.blocks.split_last().expect("a pack has a head and an end");
         blocks.extend(rest.iter().cloned());
         self.write_blocks(&blocks).await?;
+        self.end_stage(&pack.blocks[0].1).await?;
         self.is_unflushed.set(false);
         self.syncs().flush().await?;
         self.write_end(end).await?;
@@ -94,22 +96,25 @@ impl Checkpoints<'_> {
         self.chained.set(0);
         let freed = self.space.borrow_mut().note_checkpoint();
         self.space.borrow_mut().look_again();
+        self.begin_stage().await?;
         drop(gate);
         self.trim(&freed).await;
         Ok(())
     }
 
-    /// Writes changed directories and links, and puts the fields of changed inodes into their nodes, until none is
+    /// Writes changed directories and links, and pages that only the staging area has, and puts the fields of changed inodes into their nodes, until none is
     /// left. Does not wait between the last look and its return.
     async fn bring_in_names(&self) -> FsResult<()> {
         for _ in 0..ATTEMPTS {
             for file in self.files.with_dirty_names() {
                 self.pages.sync(self.volume(), &file).await?;
             }
+            self.patch_pages().await?;
             while let Some(file) = self.files.first_unsaved() {
                 self.nodes().save_inode(&file).await?;
             }
-            if self.files.with_dirty_names().is_empty() && self.files.unsaved_count() == 0 {
+            let is_done = self.files.with_dirty_names().is_empty() && !self.lacks_staged();
+            if is_done && self.files.unsaved_count() == 0 {
                 return Ok(());
             }
         }

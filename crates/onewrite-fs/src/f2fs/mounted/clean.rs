@@ -128,9 +128,9 @@ impl Cleaner<'_> {
             return Ok(None);
         }
         self.moving.borrow_mut().insert((file.number(), logical));
-        self.pages.change_dirty(&*file, logical, 0..4096, |_| ());
+        self.pages.change_dirty(&*file, logical, 0..0, |_| ());
         if file.is_directory() {
-            self.files.note_names(&file);
+            self.note_names(&file);
         }
         Ok(Some((file, logical)))
     }

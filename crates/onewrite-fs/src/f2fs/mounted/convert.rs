@@ -6,7 +6,7 @@ use onewrite_block::Page;
 
 use super::file::File;
 use super::views::Contents;
-use crate::api::{FileKind, FsResult};
+use crate::api::FsResult;
 use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, NewEntry, Shape};
 use crate::f2fs::format::inode::inline;
 use crate::pages::{PAGE_BYTES, PagedFile, page_key};
@@ -89,9 +89,8 @@ impl Contents<'_> {
         self.pages.make_room(self.volume()).await?;
         self.pages.insert(page_key(&**file, 0), page);
         self.pages.change_dirty(&**file, 0, 0..PAGE_BYTES as usize, |_| ());
-        if file.kind() != FileKind::Regular {
-            self.files.note_names(file);
-        }
+        // The inode without its content becomes durable with the page that has it.
+        self.note_names(file);
         Ok(())
     }
 }

@@ -86,7 +86,7 @@ impl Directories<'_> {
             self.pages.make_room(self.volume()).await?;
             self.pages.insert(page_key(&**link, 0), Page::from_slice(target));
             self.pages.change_dirty(&**link, 0, 0..PAGE_BYTES as usize, |_| ());
-            self.files.note_names(link);
+            self.note_names(link);
             return Ok(());
         }
         self.nodes().load_node(link.number(), link.number(), 0).await?;

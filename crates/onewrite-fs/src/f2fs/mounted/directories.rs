@@ -180,8 +180,8 @@ impl Directories<'_> {
 
     /// Changes a block of names that is in memory.
     fn change_names(&self, directory: &Rc<File>, logical: u64, change: impl FnOnce(&mut [u8])) {
-        self.pages.change_dirty(&**directory, logical, 0..PAGE_BYTES as usize, change);
-        self.files.note_names(directory);
+        self.pages.change_compared(&**directory, logical, change);
+        self.note_names(directory);
     }
 
     /// Removes a name. The caller holds the directory's lock alone, and `changes`.

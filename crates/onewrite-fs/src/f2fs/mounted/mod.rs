@@ -44,6 +44,7 @@ mod orphans;
 mod pack;
 mod recover;
 mod rename;
+mod stage;
 mod sync;
 mod sync_line;
 mod truncate;

@@ -15,6 +15,7 @@ use super::options::F2fsOptions;
 use super::orphans::Orphans;
 use super::pack::Reason;
 use super::recover::Recovered;
+use super::stage::Stage;
 use super::sync_line::SyncLine;
 use super::volume::Volume;
 use super::wanted::Wanted;
@@ -28,9 +29,10 @@ use crate::f2fs::format::sit::{self, LogKind, SitEntry, test_bit};
 use crate::f2fs::format::summary::{self, Summary, SummaryKind};
 use crate::f2fs::format::{Features, Layout, Nid};
 use crate::f2fs::space::{Log, Space};
+use crate::f2fs::stage::area::Area;
 use crate::f2fs::summaries::Summaries;
 use crate::f2fs::tables::Tables;
-use crate::pages::{Access, Pages, PagesOptions, page_cache};
+use crate::pages::{Access, Pages, PagesOptions, Tracking, page_cache};
 
 /// Metadata pages that are kept while a mount reads the tables.
 const TABLE_PAGES: usize = 64;
@@ -52,12 +54,13 @@ impl F2fs {
     /// # Errors
     /// Damage; an unsupported feature, option or device, by name; device errors.
     pub async fn mount(devices: impl Into<Devices>, options: F2fsOptions) -> FsResult<F2fs> {
-        let port = devices.into().image_only("F2FS")?;
-        let (mut volume, mut warnings) = open(port.clone(), options).await?;
-        let recovered = match volume.recovery().recover().await {
+        let devices = devices.into().without_log("F2FS")?;
+        let (mut volume, mut warnings) = open(&devices, options).await?;
+        let mut orphans = volume.recovery().read_orphans().await?;
+        let recovered = match recover(&volume, &mut orphans).await {
             Err(error) if options.read_only => {
                 // What was rolled forward so far is in memory only.
-                (volume, _) = open(port, options).await?;
+                (volume, _) = open(&devices, options).await?;
                 warnings.push(format!("{error}; what fsync made durable behind the last checkpoint is not shown"));
                 None
             }
@@ -67,13 +70,13 @@ impl F2fs {
             }
             recovered => recovered?,
         };
-        let orphans = volume.recovery().read_orphans().await?;
         if !options.read_only {
             volume.recovery().delete_orphans(orphans).await?;
             // A chain that ended early may go on behind nodes that are written next, unless the version is a new one.
             // Behind an unmount the first fsync makes one.
             let was_unmounted = volume.checkpoint.borrow().has(flags::UMOUNT);
-            if !was_unmounted || recovered.is_some() {
+            // Behind each mount the staging area begins anew: what a torn transaction left in it has another version.
+            if !was_unmounted || recovered.is_some() || volume.stage.is_some() {
                 volume.checkpoints().checkpoint_for(Reason::Mount).await?;
             }
             start_tasks(&volume);
@@ -133,6 +136,7 @@ impl Volume {
         if !self.options.read_only {
             self.sync_everything().await?;
             self.checkpoints().checkpoint_for(Reason::Unmount).await?;
+            self.checkpoints().close_stage().await?;
         }
         self.is_unmounted.set(true);
         self.stopped.notify_all();
@@ -155,8 +159,15 @@ fn start_task(volume: &Rc<Volume>, task: impl Future<Output = ()> + 'static) {
     volume.runtime.spawn(async move { either(owner.stopped.wait(), task).await });
 }
 
+/// Rolls forward what fsyncs made durable behind the checkpoint, as nodes or in the staging area.
+async fn recover(volume: &Volume, orphans: &mut Vec<Nid>) -> FsResult<Option<Recovered>> {
+    let nodes = volume.recovery().recover().await?;
+    Ok(volume.recovery().recover_stage(orphans).await?.or(nodes))
+}
+
 /// Opens an image as its last checkpoint has it. Gives the warnings, too.
-async fn open(port: DevicePort, options: F2fsOptions) -> FsResult<(Rc<Volume>, Vec<String>)> {
+async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, Vec<String>)> {
+    let port = devices.image.clone();
     let cache = page_cache(options.cache_pages, options.cache_policy, F2fsOptions::FLASH_BLOCK_PAGES)?;
     let mut tables = Tables::open(&port, TABLE_PAGES).await?;
     check_supported(&tables.layout, port.geometry(), &options)?;
@@ -164,12 +175,20 @@ async fn open(port: DevicePort, options: F2fsOptions) -> FsResult<(Rc<Volume>, V
     let entries = read_sit(&tables).await?;
     let logs = read_logs(&tables, &entries).await?;
     let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs);
-    let pages = Pages::new(port.clone(), cache, PagesOptions::default());
+    let area = Area::find(&port, devices.staging.as_ref(), &tables.layout, options.read_only).await?;
+    let tracking = if area.is_some() { Tracking::DirtyBytes } else { Tracking::Pages };
+    let pages = Pages::new(port.clone(), cache, PagesOptions { tracking, ..PagesOptions::default() });
     let warnings = warnings.iter().map(ToString::to_string).collect();
-    Ok((Rc::new(volume_of(port, options, tables, pages, space)), warnings))
+    Ok((Rc::new(volume_of((port, area.map(Stage::new)), options, tables, pages, space)), warnings))
 }
 
-fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Pages, space: Space) -> Volume {
+fn volume_of(
+    (port, stage): (DevicePort, Option<Stage>),
+    options: F2fsOptions,
+    tables: Tables,
+    pages: Pages,
+    space: Space,
+) -> Volume {
     let runtime = port.runtime().clone();
     let Tables { layout, checkpoint, nat_journal, sit_journal, .. } = tables;
     let next_free = Nid(checkpoint.raw.next_free_nid.get());
@@ -192,6 +211,7 @@ fn volume_of(port: DevicePort, options: F2fsOptions, tables: Tables, pages: Page
         is_unflushed: Cell::new(true),
         failure: RefCell::default(),
         sync_line: SyncLine::default(),
+        stage,
         chained: Cell::new(0),
         moving: RefCell::default(),
         mounted_at: runtime.now(),

@@ -93,6 +93,9 @@ impl Nodes<'_> {
     /// # Panics
     /// If it is not.
     pub(super) fn change_node<R>(&self, nid: Nid, owner: Nid, change: impl FnOnce(&mut PageBytes) -> R) -> R {
+        if nid == owner {
+            self.note_inode_change(nid);
+        }
         let changed = self.pages.change(node_key(nid), change).expect("the node was just loaded");
         self.note_dirty_node(nid, owner);
         changed
@@ -106,6 +109,9 @@ impl Nodes<'_> {
 
     /// Puts a new node of inode `owner` into memory.
     pub(super) fn put_new_node(&self, nid: Nid, owner: Nid, offset: u32, mut bytes: PageBytes) {
+        if nid == owner {
+            self.note_inode_change(nid);
+        }
         node::put_footer(&mut bytes, &Footer::new(nid, owner, offset));
         self.pages.insert(node_key(nid), Page::new(bytes));
         self.note_dirty_node(nid, owner);

@@ -114,6 +114,8 @@ pub struct F2fsOptions {
     pub fsync_mode: FsyncMode,
     /// How cleaning gives content another address.
     pub clean: Clean,
+    /// Give up what the staging area holds of a checkpoint that is not the image's any more.
+    pub discard_stage: bool,
     /// Refuse changes. Nothing is written, so what fsyncs left behind the last checkpoint must not be there.
     pub read_only: bool,
 }
@@ -135,6 +137,7 @@ impl Default for F2fsOptions {
             checkpoint_interval: Nanos::from_secs(60),
             fsync_mode: FsyncMode::default(),
             clean: Clean::default(),
+            discard_stage: false,
             read_only: false,
         }
     }

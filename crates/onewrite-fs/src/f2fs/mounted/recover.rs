@@ -39,6 +39,8 @@ pub struct Recovered {
     pub files: u64,
     /// Nodes.
     pub nodes: u64,
+    /// Transactions of a staging area.
+    pub transactions: u64,
 }
 
 /// A node of the chain.
@@ -112,6 +114,11 @@ impl Recovery<'_> {
                 }
             }
         }
+        self.open_room().await
+    }
+
+    /// Lets the logs pass what was barred and take the reserve.
+    pub(super) async fn open_room(&self) -> FsResult<()> {
         self.space.borrow_mut().pass_barred();
         self.space.borrow_mut().open_reserve();
         self.cleaner().prepare_threads().await?;
@@ -141,9 +148,15 @@ impl Recovery<'_> {
         }
         let file = match (is_known, &inode) {
             (false, None) => return Ok(false),
-            (false, Some(page)) => self.make_recovered(owner, page).await?,
+            (false, Some(page)) => {
+                let inode = Inode::decode(&page.bytes()[..], owner, &self.layout)?;
+                self.make_recovered(&inode, *page.bytes()).await?
+            }
             (true, None) => self.nodes().file(owner.into()).await?,
-            (true, Some(page)) => self.renew_inode(owner, page).await?,
+            (true, Some(page)) => {
+                let inode = Inode::decode(&page.bytes()[..], owner, &self.layout)?;
+                self.renew_inode(&inode, &page.bytes()).await?
+            }
         };
         self.recover_content(&file, synced, inode.as_ref()).await?;
         if let Some(block) = synced.nodes.get(&XATTR_OFFSET) {
@@ -168,10 +181,9 @@ impl Recovery<'_> {
     }
 
     /// Makes an inode that the checkpoint does not know, without content so far.
-    async fn make_recovered(&self, owner: Nid, page: &Page) -> FsResult<Rc<File>> {
-        let inode = Inode::decode(&page.bytes()[..], owner, &self.layout)?;
-        let mut bytes = *page.bytes();
-        if !is_inline(&inode) {
+    pub(super) async fn make_recovered(&self, inode: &Inode, mut bytes: PageBytes) -> FsResult<Rc<File>> {
+        let owner = inode.number;
+        if !is_inline(inode) {
             bytes[inode.shape().content_range().start..inode.shape().xattr_range().start].fill(0);
         }
         bytes[NUMBERS..NUMBERS + 4 * NODE_NUMBERS].fill(0);
@@ -193,9 +205,9 @@ impl Recovery<'_> {
         Ok(file)
     }
 
-    /// Gives an inode that the checkpoint knows the fields and attributes of the chain's.
-    async fn renew_inode(&self, owner: Nid, page: &Page) -> FsResult<Rc<File>> {
-        let newer = Inode::decode(&page.bytes()[..], owner, &self.layout)?;
+    /// Gives an inode that the checkpoint knows the fields and attributes of a newer one, with its block.
+    pub(super) async fn renew_inode(&self, newer: &Inode, block: &PageBytes) -> FsResult<Rc<File>> {
+        let owner = newer.number;
         let old = self.nodes().file(owner.into()).await?;
         if old.kind() != newer.kind {
             return Err(FormatError::field(
@@ -207,7 +219,7 @@ impl Recovery<'_> {
             .into());
         }
         let pages_end = newer.raw.i_size.get().div_ceil(PAGE_BYTES);
-        match (old.is_inline(), is_inline(&newer)) {
+        match (old.is_inline(), is_inline(newer)) {
             (false, true) => self.contents().free_pages(&old, 0..u64::MAX).await?,
             (false, false) if newer.raw.i_size.get() < old.size() => {
                 self.contents().free_pages(&old, pages_end..u64::MAX).await?;
@@ -224,13 +236,13 @@ impl Recovery<'_> {
         self.nodes().save_inode(&old).await?;
         self.files.remove(owner);
         self.nodes().load_node(owner, owner, 0).await?;
-        let copied = match is_inline(&newer) {
+        let copied = match is_inline(newer) {
             true => newer.shape().content_range(),
             false => newer.shape().xattr_range(),
         };
         self.nodes().change_node(owner, owner, |bytes: &mut PageBytes| {
-            bytes[..ADDRESSES].copy_from_slice(&page.bytes()[..ADDRESSES]);
-            bytes[copied.clone()].copy_from_slice(&page.bytes()[copied]);
+            bytes[..ADDRESSES].copy_from_slice(&block[..ADDRESSES]);
+            bytes[copied.clone()].copy_from_slice(&block[copied]);
         });
         let file = self.nodes().file(owner.into()).await?;
         file.change_raw(|raw| {
@@ -277,14 +289,14 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    async fn address_of(&self, file: &File, logical: u64) -> FsResult<DataAddress> {
+    pub(super) async fn address_of(&self, file: &File, logical: u64) -> FsResult<DataAddress> {
         Ok(match self.maps().find(file, logical).await? {
             super::map::Named::By(slot) => self.maps().address(&slot),
             super::map::Named::Nothing { .. } => DataAddress::Hole,
         })
     }
 
-    async fn recover_address(&self, file: &Rc<File>, logical: u64, address: DataAddress) -> FsResult<()> {
+    pub(super) async fn recover_address(&self, file: &Rc<File>, logical: u64, address: DataAddress) -> FsResult<()> {
         let (_, outcome) = self.contents().reserve_pages(file, logical..logical + 1).await;
         outcome?;
         let DataAddress::Block(block) = address else { return Ok(()) };

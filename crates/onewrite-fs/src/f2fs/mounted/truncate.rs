@@ -20,6 +20,7 @@ impl Contents<'_> {
         if size < before {
             self.zero_tail(file, size).await?;
             self.free_pages(file, size.div_ceil(PAGE_BYTES)..u64::MAX).await?;
+            self.note_hole(file, size..u64::MAX);
         } else if size > before {
             self.zero_tail(file, before).await?;
         }
@@ -33,6 +34,7 @@ impl Contents<'_> {
     pub(super) async fn free_pages(&self, file: &Rc<File>, pages: Range<u64>) -> FsResult<()> {
         self.pages.discard(file.number().0.into(), pages.clone());
         self.pages.wait_for_writes(&**file).await;
+        self.note_hole(file, pages.start.saturating_mul(PAGE_BYTES)..pages.end.saturating_mul(PAGE_BYTES));
         let end = pages.end.min(super::map::size_max(file) / PAGE_BYTES);
         let mut index = pages.start;
         while index < end {
@@ -119,6 +121,7 @@ impl Contents<'_> {
         self.orphans.remove(owner);
         self.nodes().load_node(owner, owner, 0).await?;
         self.nodes().drop_node(owner, owner);
+        self.note_gone(owner);
         Ok(())
     }
 
@@ -176,7 +179,9 @@ impl Contents<'_> {
         if size > file.size() {
             self.zero_tail(file, file.size()).await?;
         }
-        let (_, outcome) = self.reserve_pages(file, bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES)).await;
+        let pages = bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES);
+        let (reached, outcome) = self.reserve_pages(file, pages.clone()).await;
+        self.note_reserved(file, pages.start..reached);
         outcome?;
         if size > file.size() {
             file.change_raw(|raw| raw.i_size.set(size));
@@ -218,6 +223,8 @@ impl Contents<'_> {
     async fn collapse(&self, file: &Rc<File>, bytes: Range<u64>) -> FsResult<()> {
         let size = file.size();
         check_shift(file.ino(), &bytes, bytes.end < size)?;
+        // The pages that move go with the inode.
+        self.note_names(file);
         let pages = (bytes.end - bytes.start) / PAGE_BYTES;
         for index in bytes.end / PAGE_BYTES..size.div_ceil(PAGE_BYTES) {
             self.move_page(file, index, index - pages).await?;
@@ -229,6 +236,7 @@ impl Contents<'_> {
     async fn insert_hole(&self, file: &Rc<File>, bytes: Range<u64>) -> FsResult<()> {
         let size = file.size();
         check_shift(file.ino(), &bytes, bytes.start < size)?;
+        self.note_names(file);
         let length = bytes.end - bytes.start;
         self.check_end(file, size.saturating_add(length))?;
         self.zero_tail(file, size).await?;

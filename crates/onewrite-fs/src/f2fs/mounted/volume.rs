@@ -15,6 +15,7 @@ use super::node_batch::OwnedNode;
 use super::numbers::Numbers;
 use super::options::F2fsOptions;
 use super::orphans::Orphans;
+use super::stage::Stage;
 use super::sync_line::SyncLine;
 use super::wanted::Wanted;
 use crate::api::{FsCounters, FsError, FsResult, Timestamp};
@@ -59,6 +60,8 @@ pub(in crate::f2fs) struct Volume {
     pub(super) is_unflushed: Cell<bool>,
     pub(super) failure: RefCell<Option<FsError>>,
     pub(super) sync_line: SyncLine,
+    /// Where fsyncs write what changed, if there is a staging area.
+    pub(super) stage: Option<Stage>,
     /// Nodes that fsyncs placed since the last checkpoint.
     pub(super) chained: Cell<usize>,
     /// Pages that cleaning moves.

@@ -1,0 +1,242 @@
+//! Recover: brings what the log says into memory, behind a crash. The checkpoint that follows brings it into the image.
+//!
+//! Nothing that the log names is overwritten before that checkpoint, nor is the log, so a recovery that is interrupted
+//! begins anew.
+
+use std::rc::Rc;
+
+use onewrite_block::{Cause, PageBytes, Request};
+
+use super::super::file::File;
+use super::super::recover::Recovered;
+use super::super::views::Recovery;
+use super::Stage;
+use crate::api::{FsError, FsResult};
+use crate::f2fs::format::{DataAddress, Inode, Nid};
+use crate::f2fs::stage::area::{Found, Scanned};
+use crate::f2fs::stage::format::{Mapped, Record, decode};
+use crate::f2fs::stage::merge::{Merged, MergedFile, MergedPage, Patch};
+use crate::pages::{PAGE_BYTES, PagedFile};
+
+impl Recovery<'_> {
+    /// Brings what the log says into memory; `None` if it says nothing that the checkpoint lacks. `orphans` are those
+    /// of the checkpoint; those that the log adds join them.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`] if something else wrote the image since the log was written, or a record contradicts the
+    /// checkpoint; device errors.
+    pub(in crate::f2fs::mounted) async fn recover_stage(&self, orphans: &mut Vec<Nid>) -> FsResult<Option<Recovered>> {
+        let Some(stage) = &self.stage else { return Ok(None) };
+        let mut scanned = stage.area.scan().await?;
+        if std::env::var("STAGE_DEBUG").is_ok() { for f in &scanned.found { eprintln!("txn {} durable {} {:?}", f.number, f.durable, records(f)?.iter().map(|r| { let t = format!("{r:?}"); t.chars().take(90).collect::<String>() }).collect::<Vec<_>>()); } }
+        if !self.is_bound(&scanned).await? {
+            return Ok(None);
+        }
+        self.drop_unwritten(&mut scanned).await?;
+        drop_end(&mut scanned)?;
+        stage.resume(&scanned);
+        let merged = Merged::of(&scanned)?;
+        if merged.transactions == 0 {
+            return Ok(None);
+        }
+        let _changes = self.changes.read().await;
+        self.orphans.load(orphans);
+        self.bar_merged(&merged).await?;
+        for (nid, _) in merged.files.iter().filter(|(_, file)| file.is_gone) {
+            self.end_inode(*nid).await?;
+        }
+        for (nid, merged) in merged.files.iter().filter(|(_, file)| !file.is_gone) {
+            let file = self.merge_file(stage, *nid, merged).await?;
+            if file.links() == 0 {
+                orphans.push(*nid);
+            }
+            self.pages.dirty_files().throttle(self.volume()).await?;
+        }
+        let files = merged.files.len() as u64;
+        Ok(Some(Recovered { files, nodes: 0, transactions: merged.transactions }))
+    }
+
+    /// Whether the log continues the image's checkpoint.
+    async fn is_bound(&self, scanned: &Scanned) -> FsResult<bool> {
+        let merged = Merged::of(scanned)?;
+        if scanned.version == self.version() {
+            return Ok(true);
+        }
+        if merged.transactions == 0 || self.options.discard_stage {
+            return Ok(false);
+        }
+        let head = self.layout.pack(self.checkpoint.borrow().pack);
+        let is_patched = merged.patched == Some(self.read_block(head).await?.digest());
+        match scanned.version.wrapping_add(1) == self.version() && is_patched {
+            true => Ok(false),
+            false => Err(FsError::Damaged {
+                place: "staging area".into(),
+                problem: format!(
+                    "it continues checkpoint {}, and the image has {}: something else wrote the image since; mount it \
+                     with `-o stage=discard` to give up what {} transactions staged",
+                    scanned.version,
+                    self.version(),
+                    merged.transactions
+                ),
+            }),
+        }
+    }
+
+    /// Drops transactions that name a block which was not written, and all behind them.
+    async fn drop_unwritten(&self, scanned: &mut Scanned) -> FsResult<()> {
+        let durable = scanned.found.iter().map(|found| found.durable).max().unwrap_or(0);
+        for place in 0..scanned.found.len() {
+            if scanned.found[place].number > durable && !self.is_written_whole(&scanned.found[place]).await? {
+                scanned.found.truncate(place);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_written_whole(&self, found: &Found) -> FsResult<bool> {
+        for record in records(found)? {
+            let Record::Mapping(_, _, pages) = record else { continue };
+            for Mapped { block, digest } in pages {
+                if !self.layout.main.contains(block) {
+                    return Ok(false);
+                }
+                let mut read = self.port.request(Request::read(block.page(), 1, Cause::Data)).await?;
+                if read.pop().is_none_or(|page| page.digest() != digest) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps the logs away from blocks that the log names, and its new inodes' numbers from other nodes.
+    async fn bar_merged(&self, merged: &Merged) -> FsResult<()> {
+        for (nid, file) in &merged.files {
+            self.numbers.borrow_mut().hold(*nid);
+            let blocks = file.pages.values().filter_map(|page| page.block);
+            blocks.for_each(|mapped| self.space.borrow_mut().bar_block(mapped.block));
+        }
+        self.open_room().await
+    }
+
+    /// Deletes an inode of the checkpoint.
+    async fn end_inode(&self, nid: Nid) -> FsResult<()> {
+        match self.nodes().file(nid.into()).await {
+            Ok(file) => {
+                file.change_raw(|raw| raw.i_links.set(0));
+                self.contents().delete(&file).await
+            }
+            Err(FsError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn merge_file(&self, stage: &Stage, nid: Nid, merged: &MergedFile) -> FsResult<Rc<File>> {
+        let (file, size_before) = self.merge_inode(nid, merged).await?;
+        if !file.is_inline() {
+            if size_before < file.size() {
+                self.contents().zero_tail(&file, size_before).await?;
+            }
+            for pages in &merged.holes {
+                self.contents().free_pages(&file, pages.clone()).await?;
+            }
+            for pages in &merged.reserved {
+                self.contents().reserve_pages(&file, pages.clone()).await.1?;
+            }
+            for (index, page) in &merged.pages {
+                self.merge_page(stage, &file, *index, page).await?;
+            }
+        }
+        if let Some(list) = &merged.attributes {
+            self.extended_attributes().put_rest(&file, list).await?;
+        }
+        if file.is_directory() {
+            self.note_names(&file);
+        }
+        Ok(file)
+    }
+
+    /// Gives an inode the bytes that the log has of it. Gives its size before, too.
+    async fn merge_inode(&self, nid: Nid, merged: &MergedFile) -> FsResult<(Rc<File>, u64)> {
+        let is_known = self.nodes().nat_entry(nid).await?.address != DataAddress::Hole;
+        if is_known == merged.is_new {
+            let place = format!("inode {nid} in the staging area");
+            let problem = if is_known { "is new, and the checkpoint knows it" } else { "is unknown to the checkpoint" };
+            return Err(FsError::Damaged { place, problem: problem.into() });
+        }
+        if !is_known {
+            let bytes = patched([0; PAGE_BYTES as usize], merged);
+            let inode = Inode::decode_unverified(&bytes[..], nid, &self.layout)?;
+            self.note_orphan(&inode);
+            return Ok((self.make_recovered(&inode, bytes).await?, 0));
+        }
+        let size_before = self.nodes().file(nid.into()).await?.size();
+        if merged.inode.is_empty() {
+            return Ok((self.nodes().file(nid.into()).await?, size_before));
+        }
+        self.nodes().load_node(nid, nid, 0).await?;
+        let bytes = patched(self.nodes().read_node(nid, |bytes| FsResult::Ok(*bytes))?, merged);
+        let inode = Inode::decode_unverified(&bytes[..], nid, &self.layout)?;
+        self.note_orphan(&inode);
+        Ok((self.renew_inode(&inode, &bytes).await?, size_before))
+    }
+
+    fn note_orphan(&self, inode: &Inode) {
+        if inode.raw.i_links.get() == 0 {
+            self.orphans.insert(inode.number);
+        }
+    }
+
+    async fn merge_page(&self, stage: &Stage, file: &Rc<File>, index: u64, merged: &MergedPage) -> FsResult<()> {
+        if let Some(Mapped { block, .. }) = merged.block {
+            let address = DataAddress::Block(block);
+            if self.address_of(file, index).await? != address {
+                self.contents().free_pages(file, index..index + 1).await?;
+                self.recover_address(file, index, address).await?;
+            }
+        }
+        for patch in &merged.patches {
+            let is_zeros = matches!(patch, Patch::Zeros(_));
+            if is_zeros && !self.contents().is_written(file, index).await? {
+                continue;
+            }
+            self.contents().reserve_pages(file, index..index + 1).await.1?;
+            self.pages.file_page(self.volume(), file, index, index + 1).await?;
+            match patch {
+                Patch::Bytes(at, bytes) => {
+                    let range = *at..at + bytes.len();
+                    self.pages.change_dirty(&**file, index, range, |page| page.copy_from_slice(bytes));
+                }
+                Patch::Zeros(range) => self.pages.change_dirty(&**file, index, range.clone(), |page| page.fill(0)),
+            }
+            *stage.pending.borrow_mut().staged.entry((file.number(), index)).or_default() += 1;
+        }
+        Ok(())
+    }
+}
+
+fn records(found: &Found) -> FsResult<Vec<Record<'_>>> {
+    let place = format!("transaction {} of the staging area", found.number);
+    decode(&found.stream).map_err(|problem| FsError::Damaged { place, problem })
+}
+
+/// Drops what ends the log for a checkpoint that did not come.
+fn drop_end(scanned: &mut Scanned) -> FsResult<()> {
+    while let Some(last) = scanned.found.last() {
+        let records = records(last)?;
+        if records.is_empty() || !records.iter().all(|record| matches!(record, Record::Patched(_))) {
+            return Ok(());
+        }
+        scanned.found.pop();
+    }
+    Ok(())
+}
+
+fn patched(mut bytes: PageBytes, merged: &MergedFile) -> PageBytes {
+    for (at, patch) in &merged.inode {
+        bytes[*at..at + patch.len()].copy_from_slice(patch);
+    }
+    bytes
+}
+

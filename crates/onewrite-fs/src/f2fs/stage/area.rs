@@ -1,0 +1,173 @@
+//! Area: where the staging area lies, and what a mount finds in it.
+
+use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
+
+use super::format::{self, Head, Label};
+use crate::api::{FsError, FsResult};
+use crate::f2fs::format::Layout;
+use crate::transfer::{Durability, send_run, wait_all};
+
+/// Fewest pages of an area: 256 KiB.
+pub(in crate::f2fs) const PAGES_MIN: u64 = 64;
+/// Pages read at once.
+const READ_PAGES: u64 = 64;
+
+/// See the module's head.
+#[derive(Clone)]
+pub(in crate::f2fs) struct Area {
+    port: DevicePort,
+    /// The page of the label; the log follows it.
+    start: Lpn,
+    /// Pages of the log.
+    pub(in crate::f2fs) pages: u64,
+    /// Start value of the checksums.
+    pub(in crate::f2fs) seed: u32,
+    /// Whether it lies on a device of its own.
+    pub(in crate::f2fs) is_apart: bool,
+}
+
+/// A transaction as it lies in the area.
+#[derive(Clone, Debug)]
+pub(in crate::f2fs) struct Found {
+    pub(in crate::f2fs) number: u32,
+    /// Pages that it takes.
+    pub(in crate::f2fs) page_count: u64,
+    /// The last transaction that was durable when this one was written.
+    pub(in crate::f2fs) durable: u32,
+    /// Its records.
+    pub(in crate::f2fs) stream: Vec<u8>,
+}
+
+/// The complete transactions of an area, in order.
+#[derive(Clone, Debug, Default)]
+pub(in crate::f2fs) struct Scanned {
+    /// Version of the checkpoint that they continue.
+    pub(in crate::f2fs) version: u64,
+    pub(in crate::f2fs) found: Vec<Found>,
+}
+
+impl Area {
+    /// The area behind the image, or on the device `staging`; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] if the area is another image's, or the device holds anything else; device errors.
+    pub(in crate::f2fs) async fn find(
+        image: &DevicePort,
+        staging: Option<&DevicePort>,
+        layout: &Layout,
+        read_only: bool,
+    ) -> FsResult<Option<Area>> {
+        let (port, start) = match staging {
+            Some(port) => (port, Lpn(0)),
+            None => (image, Lpn(layout.block_count)),
+        };
+        let room = port.geometry().pages.saturating_sub(start.0);
+        if staging.is_none() && room < PAGES_MIN {
+            return Ok(None);
+        }
+        let seed = layout.inode_seed;
+        let area = |pages: u64| Area { port: port.clone(), start, pages: pages - 1, seed, is_apart: staging.is_some() };
+        let page = port.request(Request::read(start, 1, Cause::Metadata)).await?.remove(0);
+        match format::decode_label(&page, seed) {
+            Label::Pages(pages) if (PAGES_MIN..=room).contains(&pages) => Ok(Some(area(pages))),
+            Label::None if staging.is_none() => Ok(None),
+            Label::None if page.is_zeros() && read_only => Ok(None),
+            Label::None if page.is_zeros() && room >= PAGES_MIN => {
+                let area = area(room);
+                let label = vec![format::label(room, seed)];
+                port.request(Request::write(start, label, Cause::Metadata)).await?;
+                Ok(Some(area))
+            }
+            Label::Pages(pages) => Err(FsError::Damaged {
+                place: "label of the staging area".into(),
+                problem: format!("it has {pages} pages; its device has room for {room}"),
+            }),
+            Label::None if page.is_zeros() => Err(FsError::Unsupported(format!(
+                "a staging area of {room} pages; the smallest has {PAGES_MIN} (256 KiB)"
+            ))),
+            Label::None => Err(FsError::Unsupported(
+                "the staging device holds something else; give an empty one (its first page all zeros)".into(),
+            )),
+            Label::Foreign => Err(FsError::Unsupported(
+                "the staging area belongs to another image, or its label is damaged; give this image's own".into(),
+            )),
+        }
+    }
+
+    /// Reads all complete transactions, up to the first that is missing, torn, or of another checkpoint.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(in crate::f2fs) async fn scan(&self) -> FsResult<Scanned> {
+        let (mut scanned, mut stream, mut expected) = (Scanned::default(), Vec::new(), None::<Head>);
+        let mut at = 0;
+        while at < self.pages {
+            let count = READ_PAGES.min(self.pages - at);
+            let pages = self.read(at, count).await?;
+            at += count;
+            for page in &pages {
+                let Some((head, payload)) = format::decode_page(page, self.seed) else { return Ok(scanned) };
+                match expected {
+                    None if head.index == 0 && head.transaction <= 1 => scanned.version = head.version,
+                    Some(next) if is_next(&next, &head) => (),
+                    _ => return Ok(scanned),
+                }
+                stream.extend(payload);
+                if head.is_last {
+                    let stream = std::mem::take(&mut stream);
+                    let (number, page_count) = (head.transaction, u64::from(head.index) + 1);
+                    scanned.found.push(Found { number, page_count, durable: head.durable, stream });
+                }
+                expected = Some(head);
+            }
+        }
+        Ok(scanned)
+    }
+
+    async fn read(&self, first: u64, count: u64) -> FsResult<Vec<Page>> {
+        let request = Request::read(self.page(first), count as u32, Cause::Journal);
+        Ok(self.port.request(request).await?)
+    }
+
+    /// Page `index` of the log.
+    fn page(&self, index: u64) -> Lpn {
+        self.start.offset(1 + index)
+    }
+
+    /// Most pages that one request writes.
+    fn transfer_max(&self) -> usize {
+        self.port.geometry().transfer_pages_max as usize
+    }
+
+    /// Whether one durable request can write so many pages.
+    pub(in crate::f2fs) fn takes_durably(&self, pages: usize) -> bool {
+        self.port.geometry().fua && pages <= self.transfer_max()
+    }
+
+    /// Writes pages of the log and waits.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(in crate::f2fs) async fn write(&self, index: u64, pages: Vec<Page>, durability: Durability) -> FsResult<()> {
+        let sent = send_run(&self.port, self.page(index), pages.into_iter(), durability, Cause::Journal).await;
+        Ok(wait_all(sent).await?)
+    }
+
+    /// Makes what was written durable, on a device of its own.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(in crate::f2fs) async fn flush(&self) -> FsResult<()> {
+        self.port.request(Request::flush(Cause::Journal)).await?;
+        Ok(())
+    }
+}
+
+/// Whether a page with head `head` follows one with head `before`.
+fn is_next(before: &Head, head: &Head) -> bool {
+    let (transaction, index) = match before.is_last {
+        true => (before.transaction + 1, 0),
+        false => (before.transaction, before.index + 1),
+    };
+    before.version == head.version && (transaction, index) == (head.transaction, head.index)
+}
