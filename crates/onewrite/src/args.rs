@@ -128,6 +128,9 @@ pub struct Mkfs {
     /// Size of the journal (ext4) [default: the size that mke2fs chooses].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub journal_size: Option<u64>,
+    /// Bytes at the end of the image for a staging area (f2fs): fsyncs write records of what changed there (StageFS).
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub stage: Option<u64>,
     /// Name of the volume, at most 16 bytes; of F2FS, 511 letters.
     #[arg(long, default_value = "")]
     pub label: String,
@@ -291,6 +294,9 @@ pub struct FsModes {
     /// How cleaning gives content another address (f2fs): copy; or share, by the device's SHARE [default: copy].
     #[arg(long, value_name = "WAY")]
     pub clean: Option<Clean>,
+    /// Bytes at the end of the device for a staging area (f2fs): fsyncs write records of what changed there (StageFS).
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub stage: Option<u64>,
 }
 
 /// `onewrite run`

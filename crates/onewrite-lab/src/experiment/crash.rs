@@ -48,6 +48,8 @@ pub struct CrashExperiment {
     pub fsync_mode: Option<FsyncMode>,
     /// How cleaning of F2FS gives content another address; by default it copies.
     pub clean: Option<Clean>,
+    /// Bytes for a staging area of F2FS, beside the image; by default none.
+    pub stage: Option<u64>,
     /// Profile whose promises the disk keeps.
     pub device: Option<String>,
     /// Its translation layer.
@@ -119,6 +121,7 @@ impl CrashExperiment {
             mode: None,
             fsync_mode: None,
             clean: None,
+            stage: None,
             device: None,
             layer: LayerChoice::default(),
             eviction_spot: None,
@@ -182,7 +185,7 @@ impl CrashExperiment {
             return refused(format!("{option} is for ext4, and --fs is f2fs; leave it out"));
         }
         let (fsync_mode, clean) = (self.fsync_mode.unwrap_or_default(), self.clean.unwrap_or_default());
-        Ok(F2fsSubject { fsync_mode, clean, stage_bytes: 0 })
+        Ok(F2fsSubject { fsync_mode, clean, stage_bytes: self.stage.unwrap_or(0) })
     }
 
     fn ext4(&self) -> Result<Ext4Subject, LabError> {
@@ -191,6 +194,9 @@ impl CrashExperiment {
         }
         if self.clean.is_some() {
             return refused("--clean is for F2FS; leave it out, or add --fs f2fs");
+        }
+        if self.stage.is_some() {
+            return refused("--stage is for F2FS; leave it out, or add --fs f2fs");
         }
         let plain = Ext4Subject::new(mode(self.mode.as_deref().unwrap_or("ordered"))?);
         let subject = Ext4Subject {
@@ -211,7 +217,7 @@ impl CrashExperiment {
     fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
         let least = match subject {
             Explored::Ext4(_) => 32 * MIB,
-            Explored::F2fs(_) => F2fsSubject::SIZE_MIN,
+            Explored::F2fs(f2fs) => F2fsSubject::SIZE_MIN + f2fs.stage_bytes,
         };
         let size_bytes = self.size.unwrap_or(least);
         let plain = ExploreOptions {

@@ -153,6 +153,7 @@ async fn new_fs(spec: &RunSpec, port: DevicePort) -> Result<AnyFs, LabError> {
             Ok(AnyFs::Ext4(Box::new(Ext4::mount(port, spec.ext4_options(mode)).await?)))
         }
         Stack::F2fs(stack) => {
+            let options = FormatOptions { stage_bytes: stack.stage_bytes, ..options };
             plan_f2fs(&port, &options, &mut chance)?.write(&port).await?;
             Ok(AnyFs::F2fs(Box::new(F2fs::mount(port, spec.f2fs_options(stack)).await?)))
         }

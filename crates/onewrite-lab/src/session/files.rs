@@ -77,7 +77,7 @@ pub(super) async fn run_f2fs(
     stack.clean.check_device(port.geometry())?;
     let course = Course::new(spec, &port, watcher);
     let workload = spec.job.plan(fio::Target::Files, &course.choices)?;
-    let options = course.format_options(None)?;
+    let options = FormatOptions { stage_bytes: stack.stage_bytes, ..course.format_options(None)? };
     plan_f2fs(&port, &options, &mut course.choices.stream("mkfs", 0))?.write(&port).await?;
     let begin = course.begin();
     let fs = Rc::new(F2fs::mount(port.clone(), spec.f2fs_options(stack)).await?);
@@ -114,6 +114,7 @@ impl<'s> Course<'s> {
         self.options.enter(Phase::Formatting, self.runtime.now())?;
         Ok(FormatOptions {
             journal_bytes,
+            stage_bytes: 0,
             is_zeroed: self.runtime.is_virtual(),
             unix_time: (self.runtime.civil_now().0 / 1_000_000_000) as u32,
             label: String::new(),

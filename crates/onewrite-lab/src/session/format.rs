@@ -19,6 +19,8 @@ use crate::error::LabError;
 pub struct FormatOptions {
     /// Bytes of the journal; `None` for the size that mke2fs chooses.
     pub journal_bytes: Option<u64>,
+    /// Bytes at the end of the device for the staging area of an F2FS; 0 for none.
+    pub stage_bytes: u64,
     /// Whether the device reads zeros where it was never written.
     pub is_zeroed: bool,
     /// Creation time, in seconds since 1970.
@@ -101,6 +103,7 @@ pub fn plan_f2fs(port: &DevicePort, options: &FormatOptions, choices: &mut Choic
     }
     let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
     let plan = f2fs::plan(&f2fs::MkfsOptions {
+        stage_bytes: options.stage_bytes,
         unix_time: options.unix_time,
         label: options.label.clone(),
         device_is_zeroed: options.is_zeroed,

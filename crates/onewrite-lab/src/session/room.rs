@@ -51,7 +51,9 @@ impl RunSpec {
     fn beside(&self, inodes: u64) -> Beside {
         let Stack::Ext4(mode) = self.stack else {
             // Each inode takes a block, and cleaning some segments.
-            return Beside { journal: CLEANING_BYTES.saturating_add(inodes.saturating_mul(4 * KIB)), for_inodes: 0 };
+            let stage_bytes = if let Stack::F2fs(f2fs) = self.stack { f2fs.stage_bytes } else { 0 };
+            let journal = CLEANING_BYTES.saturating_add(stage_bytes).saturating_add(inodes.saturating_mul(4 * KIB));
+            return Beside { journal, for_inodes: 0 };
         };
         let usual = if mode.is_lazy() { DEFAULT_BYTES / 8 } else { JOURNAL_BYTES };
         let for_inodes = inodes.saturating_add(OWN_INODES).saturating_mul(BYTES_PER_INODE);

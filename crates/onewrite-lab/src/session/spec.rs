@@ -127,7 +127,7 @@ impl RunSpec {
     /// The options of F2FS with what `stack` says.
     pub(super) fn f2fs_options(&self, stack: F2fsStack) -> F2fsOptions {
         let cache_pages = (self.cache_bytes / PAGE_SIZE as u64) as usize;
-        let (cache_policy, F2fsStack { fsync_mode, clean }) = (self.cache_policy, stack);
+        let (cache_policy, F2fsStack { fsync_mode, clean, .. }) = (self.cache_policy, stack);
         F2fsOptions { cache_pages, cache_policy, fsync_mode, clean, ..F2fsOptions::default() }
     }
 

@@ -78,6 +78,7 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
         mode: args.modes.mode.clone(),
         fsync_mode: args.modes.fsync_mode,
         clean: args.modes.clean,
+        stage: args.modes.stage,
         device: args.device.clone(),
         layer: args.layer.choice(),
         eviction_spot: args.eviction_spot.clone(),

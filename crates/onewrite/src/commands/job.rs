@@ -98,7 +98,11 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
             )
         }
         Stack::F2fs(stack) => format!(
-            "F2FS, fsync mode {} (promises {}), cleaning by {}, page cache {} bytes ({})",
+            "F2FS, {}fsync mode {} (promises {}), cleaning by {}, page cache {} bytes ({})",
+            match stack.stage_bytes {
+                0 => String::new(),
+                bytes => format!("staging area of {bytes} bytes, "),
+            },
             stack.fsync_mode,
             F2fsStack::PROMISE,
             stack.clean,

@@ -26,6 +26,9 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     {
         bail!("--from {}: not a directory", from.display());
     }
+    if let (NewFs::Ext4, Some(_)) = (args.fs, args.stage) {
+        bail!("--stage is for F2FS; leave it out, or add --fs f2fs");
+    }
     let (device, partial) = disk(&args.image, args.size)?;
     let (device, first) = Unfinished::new(device);
     let is_new = partial.is_some();
@@ -33,6 +36,7 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(random_seed);
     let options = FormatOptions {
         journal_bytes: args.journal_size,
+        stage_bytes: args.stage.unwrap_or(0),
         is_zeroed: is_new,
         unix_time: if args.seed.is_some() { 0 } else { unix_time() },
         label: args.label.clone(),
@@ -59,7 +63,7 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     let (formatted, copied) = done.with_context(|| name.clone())?;
     partial.map_or(Ok(()), Partial::keep_new).with_context(|| name.clone())?;
     let (copied, left) = copied.unzip();
-    say(&name, args.fs, formatted, copied);
+    say(&name, args, formatted, copied);
     Ok(tell_left(&left.unwrap_or_default()))
 }
 
@@ -82,11 +86,17 @@ async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Lef
     Ok((copied?, left))
 }
 
-fn say(name: &str, kind: NewFs, formatted: Formatted, copied: Option<Transferred>) {
+fn say(name: &str, args: &Mkfs, formatted: Formatted, copied: Option<Transferred>) {
     let (size, journal) = (formatted.size_bytes >> 20, formatted.journal_bytes >> 20);
-    match kind {
+    match args.fs {
         NewFs::Ext4 => outln!("{name}: ext4 of {size} MiB with a journal of {journal} MiB"),
-        NewFs::F2fs => outln!("{name}: F2FS of {size} MiB"),
+        NewFs::F2fs => match args.stage {
+            None | Some(0) => outln!("{name}: F2FS of {size} MiB"),
+            Some(bytes) => {
+                let stage = bytes >> 20;
+                outln!("{name}: F2FS of {} MiB, and a staging area of {stage} MiB", size.saturating_sub(stage));
+            }
+        },
     }
     if let Some(Transferred { files, directories, others, bytes }) = copied {
         outln!("{files} files, {directories} directories and {others} other entries copied, {bytes} bytes");

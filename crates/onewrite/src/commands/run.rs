@@ -61,12 +61,16 @@ fn stack(args: &Run) -> anyhow::Result<Stack> {
     if let (FsKind::Ext4 | FsKind::Raw, Some(clean)) = (args.fs, args.modes.clean) {
         bail!("--clean {clean} is for F2FS; leave it out, or add --fs f2fs");
     }
+    if let (FsKind::Ext4 | FsKind::Raw, Some(_)) = (args.fs, args.modes.stage) {
+        bail!("--stage is for F2FS; leave it out, or add --fs f2fs");
+    }
+    let stage_bytes = args.modes.stage.unwrap_or(0);
     let (fsync_mode, clean) = (args.modes.fsync_mode.unwrap_or_default(), args.modes.clean.unwrap_or_default());
     match (args.fs, &args.modes.mode) {
         (FsKind::Raw, Some(mode)) => bail!("--mode {mode} needs a file system; leave --fs raw out"),
         (FsKind::F2fs, Some(mode)) => bail!("--mode {mode} is for ext4, and --fs is f2fs; leave it out"),
         (FsKind::Raw, None) => Ok(Stack::Raw),
-        (FsKind::F2fs, None) => Ok(Stack::F2fs(F2fsStack { fsync_mode, clean })),
+        (FsKind::F2fs, None) => Ok(Stack::F2fs(F2fsStack { fsync_mode, clean, stage_bytes })),
         (FsKind::Ext4, None) => Ok(Stack::Ext4(Mode::Ordered)),
         (FsKind::Ext4, Some(mode)) => Ok(Stack::Ext4(job::mode(mode)?)),
     }

@@ -205,6 +205,7 @@ async fn prepare(
         let bytes = port.geometry().pages * PAGE_SIZE as u64;
         let format_options = FormatOptions {
             journal_bytes: options.mode.is_lazy().then(|| lazy_journal_bytes(bytes)),
+            stage_bytes: 0,
             is_zeroed: true,
             unix_time: (port.runtime().civil_now().0 / 1_000_000_000) as u32,
             label: String::new(),
