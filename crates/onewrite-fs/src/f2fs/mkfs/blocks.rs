@@ -19,7 +19,7 @@ use crate::f2fs::format::summary::{self, JOURNAL_SIZE, Summary, SummaryKind};
 use crate::f2fs::format::superblock::{CHECKSUM_OFFSET as SUPERBLOCK_SUM, RawSuperblock, SUPERBLOCK_MAGIC};
 use crate::f2fs::format::superblock::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use crate::f2fs::format::{DataAddress, Layout, SegmentNo};
-use crate::f2fs::stage::format as stage_format;
+use crate::f2fs::stage::{area, format as stage_format};
 
 /// What wrote the image, in the superblock.
 const VERSION: &[u8] = b"onewrite";
@@ -47,8 +47,11 @@ pub(super) fn blocks(geometry: &Geometry, options: &MkfsOptions, stage_pages: u6
     debug_assert!(blocks.is_sorted_by_key(|(block, _)| *block), "in ascending order");
     let mut blocks: Vec<_> = blocks.into_iter().map(|(block, bytes)| (block, Page::from_slice(&bytes))).collect();
     // What the device held before is no log of this image.
-    let area = [stage_format::label(stage_pages, layout.inode_seed), Page::ZEROS];
-    blocks.extend((layout.block_count..).map(BlockNo).zip(area).filter(|_| stage_pages > 0));
+    if stage_pages > 0 {
+        let label = stage_format::label(stage_pages, layout.inode_seed);
+        let area = std::iter::once(label).chain(vec![Page::ZEROS; area::LOG_START as usize]);
+        blocks.extend((layout.block_count..).map(BlockNo).zip(area));
+    }
     blocks
 }
 

@@ -2,13 +2,15 @@
 
 use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
 
-use super::format::{self, Head, Label};
+use super::format::{self, End, Head, Label};
 use crate::api::{FsError, FsResult};
 use crate::f2fs::format::Layout;
 use crate::transfer::{Durability, send_run, wait_all};
 
 /// Fewest pages of an area: 256 KiB.
 pub(in crate::f2fs) const PAGES_MIN: u64 = 64;
+/// Pages before the log: the label, and two ends.
+pub(in crate::f2fs) const LOG_START: u64 = 3;
 /// Pages read at once.
 const READ_PAGES: u64 = 64;
 
@@ -16,7 +18,7 @@ const READ_PAGES: u64 = 64;
 #[derive(Clone)]
 pub(in crate::f2fs) struct Area {
     port: DevicePort,
-    /// The page of the label; the log follows it.
+    /// The page of the label.
     start: Lpn,
     /// Pages of the log.
     pub(in crate::f2fs) pages: u64,
@@ -30,8 +32,6 @@ pub(in crate::f2fs) struct Area {
 #[derive(Clone, Debug)]
 pub(in crate::f2fs) struct Found {
     pub(in crate::f2fs) number: u32,
-    /// Pages that it takes.
-    pub(in crate::f2fs) page_count: u64,
     /// The last transaction that was durable when this one was written.
     pub(in crate::f2fs) durable: u32,
     /// Its records.
@@ -66,7 +66,7 @@ impl Area {
             return Ok(None);
         }
         let seed = layout.inode_seed;
-        let area = |pages: u64| Area { port: port.clone(), start, pages: pages - 1, seed, is_apart: staging.is_some() };
+        let area = |pages: u64| Area { port: port.clone(), start, pages: pages - LOG_START, seed, is_apart: staging.is_some() };
         let page = port.request(Request::read(start, 1, Cause::Metadata)).await?.remove(0);
         match format::decode_label(&page, seed) {
             Label::Pages(pages) if (PAGES_MIN..=room).contains(&pages) => Ok(Some(area(pages))),
@@ -115,8 +115,7 @@ impl Area {
                 stream.extend(payload);
                 if head.is_last {
                     let stream = std::mem::take(&mut stream);
-                    let (number, page_count) = (head.transaction, u64::from(head.index) + 1);
-                    scanned.found.push(Found { number, page_count, durable: head.durable, stream });
+                    scanned.found.push(Found { number: head.transaction, durable: head.durable, stream });
                 }
                 expected = Some(head);
             }
@@ -131,7 +130,26 @@ impl Area {
 
     /// Page `index` of the log.
     fn page(&self, index: u64) -> Lpn {
-        self.start.offset(1 + index)
+        self.start.offset(LOG_START + index)
+    }
+
+    /// What the area says about checkpoints that hold what it held.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(in crate::f2fs) async fn ends(&self) -> FsResult<Vec<End>> {
+        let pages = self.port.request(Request::read(self.start.offset(1), 2, Cause::Journal)).await?;
+        Ok(pages.iter().filter_map(|page| End::decode(page, self.seed)).collect())
+    }
+
+    /// Writes an end, over that of the last checkpoint but one.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(in crate::f2fs) async fn write_end(&self, end: End) -> FsResult<()> {
+        let at = self.start.offset(1 + end.version % 2);
+        self.port.request(Request::write(at, vec![end.page(self.seed)], Cause::Journal)).await?;
+        Ok(())
     }
 
     /// Most pages that one request writes.

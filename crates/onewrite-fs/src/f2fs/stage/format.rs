@@ -1,15 +1,18 @@
 //! Format of the staging area: pages with a head, and records that run through them.
 //!
 //! ```text
-//!   label (page 0):  magic u32 │ crc32c u32 │ pages u64
-//!   page:            magic u32 │ crc32c u32 │ version u64 │ transaction u32 │ durable u32 │ index u16 │ flags u16 │ 0 u32
-//!                    then 4064 bytes of records
-//!   record:          kind u8 │ 0 u8 │ length u16 │ inode u32 │ offset u64, then `length` bytes
+//!   label (page 0):        magic u32 │ crc32c u32 │ pages u64
+//!   end (pages 1 and 2):   magic u32 │ crc32c u32 │ version u64 │ digest u32
+//!   page:                  magic u32 │ crc32c u32 │ version u64 │ transaction u32 │ durable u32 │ index u16 │
+//!                          flags u16 │ 0 u32, then 4064 bytes of records
+//!   record:                kind u8 │ 0 u8 │ length u16 │ inode u32 │ offset u64, then `length` bytes
 //! ```
 //!
 //! Numbers are little-endian. A checksum covers its page but for its own four bytes; it starts with a value of the
 //! image's UUID, so a page of another image has a wrong one. `version` is that of the checkpoint that the transaction
-//! continues, `durable` the number of the last transaction that was durable when this one was written.
+//! continues, `durable` the number of the last transaction that was durable when this one was written. An end says that
+//! what continues checkpoint `version` is in the next one, whose head has the CRC32C `digest`; ends of even and of odd
+//! versions have a page each, so that a torn one leaves the one before.
 
 use std::ops::Range;
 
@@ -22,6 +25,7 @@ use crate::f2fs::format::Nid;
 
 const LABEL_MAGIC: u32 = 0x4c53_574f;
 const PAGE_MAGIC: u32 = 0x5053_574f;
+const END_MAGIC: u32 = 0x4553_574f;
 /// Set in the head of a transaction's last page.
 const LAST: u16 = 1;
 /// Bytes of a page's head.
@@ -41,6 +45,15 @@ struct RawLabel {
     magic: U32,
     checksum: U32,
     pages: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawEnd {
+    magic: U32,
+    checksum: U32,
+    version: U64,
+    digest: U32,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -109,8 +122,6 @@ pub(in crate::f2fs) enum Record<'a> {
     Attributes(Nid, &'a [u8]),
     /// The inode is gone.
     Gone(Nid),
-    /// All that the area says is in the checkpoint whose head has this CRC32C, once that is there.
-    Patched(u32),
 }
 
 mod kind {
@@ -123,7 +134,6 @@ mod kind {
     pub(super) const RESERVED: u8 = 6;
     pub(super) const ATTRIBUTES: u8 = 7;
     pub(super) const GONE: u8 = 8;
-    pub(super) const PATCHED: u8 = 9;
 }
 
 /// A transaction that is being put together.
@@ -156,7 +166,6 @@ impl Transaction {
             Record::Reserved(ino, pages) => self.put(kind::RESERVED, *ino, pages.start, &end(pages)),
             Record::Attributes(ino, list) => self.put(kind::ATTRIBUTES, *ino, 0, list),
             Record::Gone(ino) => self.put(kind::GONE, *ino, 0, &[]),
-            Record::Patched(digest) => self.put(kind::PATCHED, Nid::NONE, 0, &digest.to_le_bytes()),
         }
     }
 
@@ -225,6 +234,38 @@ pub(in crate::f2fs) fn decode_page(page: &Page, seed: u32) -> Option<(Head, Vec<
         is_last: raw.flags.get() & LAST != 0,
     };
     Some((head, payload.to_vec()))
+}
+
+/// What continues one checkpoint is in the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::f2fs) struct End {
+    /// Version of the checkpoint that was continued.
+    pub(in crate::f2fs) version: u64,
+    /// CRC32C of the head of the next one.
+    pub(in crate::f2fs) digest: u32,
+}
+
+impl End {
+    /// Its page.
+    pub(in crate::f2fs) fn page(self, seed: u32) -> Page {
+        let mut raw = RawEnd::new_zeroed();
+        raw.magic.set(END_MAGIC);
+        raw.version.set(self.version);
+        raw.digest.set(self.digest);
+        let mut bytes = [0; PAGE_SIZE];
+        bytes[..size_of::<RawEnd>()].copy_from_slice(raw.as_bytes());
+        raw.checksum.set(sum_of(&bytes, seed));
+        bytes[..size_of::<RawEnd>()].copy_from_slice(raw.as_bytes());
+        Page::new(bytes)
+    }
+
+    /// What a page says; `None` if it is no end, or a torn one.
+    pub(in crate::f2fs) fn decode(page: &Page, seed: u32) -> Option<End> {
+        let bytes = page.bytes();
+        let (raw, _) = RawEnd::read_from_prefix(&bytes[..]).expect("an end fits a page");
+        let is_sound = raw.magic.get() == END_MAGIC && raw.checksum.get() == sum_of(&bytes, seed);
+        is_sound.then(|| End { version: raw.version.get(), digest: raw.digest.get() })
+    }
 }
 
 /// The label of an area of `pages` pages, itself included.
@@ -304,7 +345,6 @@ fn record<'a>(raw: &RawRecord, bytes: &'a [u8]) -> Result<Record<'a>, String> {
         kind::RESERVED => Record::Reserved(ino, range()?),
         kind::ATTRIBUTES if bytes.len() < PAGE_SIZE => Record::Attributes(ino, bytes),
         kind::GONE => Record::Gone(ino),
-        kind::PATCHED => Record::Patched(u32::from_le_bytes(bytes.try_into().map_err(|_| wrong())?)),
         _ => return Err(wrong()),
     })
 }
@@ -331,7 +371,6 @@ mod tests {
             Record::Reserved(Nid(5), 3..9),
             Record::Mapping(Nid(5), 3, mapped),
             Record::Data(Nid(5), 4096, data),
-            Record::Patched(77),
         ]
     }
 
@@ -380,6 +419,13 @@ mod tests {
             torn.bytes_mut()[at] ^= 1;
             assert!(decode_page(&torn, 5).is_none(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn an_end_is_read_as_it_was_written() {
+        let end = End { version: 1 << 40, digest: 7 };
+        assert_eq!(End::decode(&end.page(5), 5), Some(end));
+        assert_eq!((End::decode(&end.page(5), 6), End::decode(&Page::ZEROS, 5)), (None, None));
     }
 
     #[test]

@@ -45,8 +45,6 @@ pub(in crate::f2fs) struct MergedFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::f2fs) struct Merged {
     pub(in crate::f2fs) files: BTreeMap<Nid, MergedFile>,
-    /// The head of the checkpoint that holds all of it, if one was begun.
-    pub(in crate::f2fs) patched: Option<u32>,
     /// Transactions that changed anything.
     pub(in crate::f2fs) transactions: u64,
 }
@@ -62,8 +60,7 @@ impl Merged {
             let place = || format!("transaction {} of the staging area", found.number);
             let records = format::decode(&found.stream)
                 .map_err(|problem| FsError::Damaged { place: place(), problem })?;
-            let is_change = |record: &Record<'_>| !matches!(record, Record::Patched(_));
-            merged.transactions += u64::from(records.iter().any(is_change));
+            merged.transactions += u64::from(!records.is_empty());
             records.into_iter().for_each(|record| merged.add(record));
         }
         Ok(merged)
@@ -89,7 +86,6 @@ impl Merged {
             }
             Record::Hole(nid, bytes) => self.file(nid).make_hole(bytes),
             Record::Reserved(nid, pages) => self.file(nid).reserved.push(pages),
-            Record::Patched(digest) => self.patched = Some(digest),
         }
     }
 

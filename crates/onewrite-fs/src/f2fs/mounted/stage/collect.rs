@@ -33,6 +33,7 @@ impl Syncs<'_> {
                 self.nodes().save_inode(&file).await?;
             }
             self.load_attributes(stage).await?;
+            self.load_names(stage).await?;
             let wanted = stage.take_wanted();
             let synced = self.with_content(stage, &wanted);
             match synced.iter().find(|file| self.pages.is_writing(&***file)) {
@@ -63,6 +64,15 @@ impl Syncs<'_> {
             if more.is_some() {
                 self.nodes().load_node(more, nid, node::XATTR_OFFSET).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Brings files into memory whose content goes into the transaction, but left.
+    async fn load_names(&self, stage: &Stage) -> FsResult<()> {
+        let names: Vec<Nid> = stage.pending.borrow().names.iter().copied().collect();
+        for nid in names.into_iter().filter(|nid| self.file_in_memory(*nid).is_none()) {
+            self.nodes().file(nid.into()).await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use onewrite_block::Page;
 use super::super::views::Checkpoints;
 use super::Stage;
 use crate::api::{FsError, FsResult};
-use crate::f2fs::stage::format::{Head, Record, Transaction};
+use crate::f2fs::stage::format::{End, Head, Transaction};
 use crate::transfer::Durability;
 
 impl Checkpoints<'_> {
@@ -41,8 +41,8 @@ impl Checkpoints<'_> {
         }
     }
 
-    /// Says in the log which checkpoint is about to hold all of it: the one with this head. The caller makes that
-    /// durable before the checkpoint ends.
+    /// Says in the area which checkpoint is about to hold all that its log says: the one with this head. The caller makes
+    /// that durable before the checkpoint ends.
     ///
     /// # Errors
     /// A failed write: the image lacks pages that the log has; device errors.
@@ -51,16 +51,12 @@ impl Checkpoints<'_> {
         if self.lacks_staged() {
             return Err(FsError::NoSpace { what: "blocks for staged pages", needed: 1, free: 0 });
         }
-        let mut transaction = Transaction::default();
-        transaction.push(&Record::Patched(head.digest()));
-        let placed = stage.place_end(self.version());
-        let pages = transaction.pages(placed.head, stage.area.seed);
-        stage.area.write(placed.first, pages, Durability::Volatile).await?;
+        stage.area.write_end(End { version: self.version(), digest: head.digest() }).await?;
         if stage.area.is_apart { stage.area.flush().await } else { Ok(()) }
     }
 
-    /// Begins the log anew behind the checkpoint that was just made, with a mark that it holds nothing. That need not
-    /// be durable: without it, the log says which checkpoint holds it.
+    /// Begins the log anew behind the checkpoint that was just made, with a transaction without changes. That need not be
+    /// durable: the area says which checkpoint holds what the log says without it.
     ///
     /// # Errors
     /// Device errors.

@@ -14,7 +14,7 @@ use super::Stage;
 use crate::api::{FsError, FsResult};
 use crate::f2fs::format::{DataAddress, Inode, Nid};
 use crate::f2fs::stage::area::{Found, Scanned};
-use crate::f2fs::stage::format::{Mapped, Record, decode};
+use crate::f2fs::stage::format::{End, Mapped, Record, decode};
 use crate::f2fs::stage::merge::{Merged, MergedFile, MergedPage, Patch};
 use crate::pages::{PAGE_BYTES, PagedFile};
 
@@ -28,13 +28,10 @@ impl Recovery<'_> {
     pub(in crate::f2fs::mounted) async fn recover_stage(&self, orphans: &mut Vec<Nid>) -> FsResult<Option<Recovered>> {
         let Some(stage) = &self.stage else { return Ok(None) };
         let mut scanned = stage.area.scan().await?;
-        if std::env::var("STAGE_DEBUG").is_ok() { for f in &scanned.found { eprintln!("txn {} durable {} {:?}", f.number, f.durable, records(f)?.iter().map(|r| { let t = format!("{r:?}"); t.chars().take(90).collect::<String>() }).collect::<Vec<_>>()); } }
-        if !self.is_bound(&scanned).await? {
+        if !self.is_bound(stage, &scanned).await? {
             return Ok(None);
         }
         self.drop_unwritten(&mut scanned).await?;
-        drop_end(&mut scanned)?;
-        stage.resume(&scanned);
         let merged = Merged::of(&scanned)?;
         if merged.transactions == 0 {
             return Ok(None);
@@ -56,27 +53,28 @@ impl Recovery<'_> {
         Ok(Some(Recovered { files, nodes: 0, transactions: merged.transactions }))
     }
 
-    /// Whether the log continues the image's checkpoint.
-    async fn is_bound(&self, scanned: &Scanned) -> FsResult<bool> {
-        let merged = Merged::of(scanned)?;
-        if scanned.version == self.version() {
+    /// Whether the log continues the image's checkpoint. If it does not, the area must say that the checkpoint is ours.
+    async fn is_bound(&self, stage: &Stage, scanned: &Scanned) -> FsResult<bool> {
+        let version = self.version();
+        if scanned.version == version {
             return Ok(true);
         }
-        if merged.transactions == 0 || self.options.discard_stage {
+        let transactions = Merged::of(scanned)?.transactions;
+        if transactions == 0 || self.options.discard_stage {
             return Ok(false);
         }
         let head = self.layout.pack(self.checkpoint.borrow().pack);
-        let is_patched = merged.patched == Some(self.read_block(head).await?.digest());
-        match scanned.version.wrapping_add(1) == self.version() && is_patched {
+        let digest = self.read_block(head).await?.digest();
+        // One that is about to be followed was ours, and so is the one that an end names.
+        let names = |end: &End| end.version == version || *end == End { version: version.wrapping_sub(1), digest };
+        match stage.area.ends().await?.iter().any(names) {
             true => Ok(false),
             false => Err(FsError::Damaged {
                 place: "staging area".into(),
                 problem: format!(
-                    "it continues checkpoint {}, and the image has {}: something else wrote the image since; mount it \
-                     with `-o stage=discard` to give up what {} transactions staged",
+                    "it continues checkpoint {}, and the image has {version}, which something else wrote; mount it with \
+                     `-o discard_stage` to give up what {transactions} transactions staged",
                     scanned.version,
-                    self.version(),
-                    merged.transactions
                 ),
             }),
         }
@@ -219,18 +217,6 @@ impl Recovery<'_> {
 fn records(found: &Found) -> FsResult<Vec<Record<'_>>> {
     let place = format!("transaction {} of the staging area", found.number);
     decode(&found.stream).map_err(|problem| FsError::Damaged { place, problem })
-}
-
-/// Drops what ends the log for a checkpoint that did not come.
-fn drop_end(scanned: &mut Scanned) -> FsResult<()> {
-    while let Some(last) = scanned.found.last() {
-        let records = records(last)?;
-        if records.is_empty() || !records.iter().all(|record| matches!(record, Record::Patched(_))) {
-            return Ok(());
-        }
-        scanned.found.pop();
-    }
-    Ok(())
 }
 
 fn patched(mut bytes: PageBytes, merged: &MergedFile) -> PageBytes {

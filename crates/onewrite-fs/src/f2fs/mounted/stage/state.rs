@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use crate::f2fs::format::Nid;
-use crate::f2fs::stage::area::{Area, Scanned};
+use crate::f2fs::stage::area::Area;
 use crate::f2fs::stage::format::{Head, Transaction};
 use crate::f2fs::stage::pending::Pending;
 
@@ -47,27 +47,18 @@ impl Stage {
         }
     }
 
-    /// Gives a transaction its place behind the last one; `None` if the log has no room for it and the record that ends
-    /// a checkpoint. It is under way from then on.
+    /// Gives a transaction its place behind the last one; `None` if the log has no room for it. It is under way from
+    /// then on.
     pub(super) fn place(&self, transaction: &Transaction, version: u64) -> Option<Placed> {
         let end = self.next.get() + transaction.page_count();
-        if end + 1 > self.area.pages {
+        if end > self.area.pages {
             return None;
         }
         self.is_writing.set(true);
-        Some(self.place_at_end(end, version))
-    }
-
-    /// Gives the record that ends a checkpoint its place.
-    pub(super) fn place_end(&self, version: u64) -> Placed {
-        self.place_at_end(self.next.get() + 1, version)
-    }
-
-    fn place_at_end(&self, end: u64, version: u64) -> Placed {
         let (first, transaction) = (self.next.replace(end), self.last.get() + 1);
         self.last.set(transaction);
         let head = Head { version, transaction, durable: self.durable.get(), index: 0, is_last: false };
-        Placed { first, head }
+        Some(Placed { first, head })
     }
 
     /// Notes that the transaction under way is durable.
@@ -96,13 +87,6 @@ impl Stage {
         self.next.set(0);
         self.last.set(0);
         self.durable.set(0);
-    }
-
-    /// Goes on behind these transactions.
-    pub(super) fn resume(&self, scanned: &Scanned) {
-        self.next.set(scanned.found.iter().map(|found| found.page_count).sum());
-        self.last.set(scanned.found.last().map_or(0, |found| found.number));
-        self.durable.set(self.last.get());
     }
 
     /// Enters a file into the next round; gives the round.
