@@ -11,6 +11,7 @@ use crate::api::{
 };
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::content::{Content, Data};
+use crate::devices::Devices;
 use crate::ext4::{Ext4, Mode, MountOptions};
 use crate::f2fs::{Clean, F2fs, F2fsOptions};
 use crate::share::{SharePages, ShareRange, Sharing};
@@ -31,24 +32,33 @@ impl AnyFs {
     /// As [`Ext4::mount`] or [`F2fs::mount`]; [`FsError::Unsupported`] for F2FS with a journal mode other than the
     /// default, whose promise it does not keep.
     pub async fn mount(port: DevicePort, options: MountOptions) -> FsResult<AnyFs> {
-        AnyFs::mount_cleaning(port, options, None).await
+        AnyFs::mount_with(port, options, F2fsChoices::default()).await
     }
 
-    /// As [`AnyFs::mount`], and says how cleaning of F2FS gives content another address; `None` for its default.
+    /// As [`AnyFs::mount`], with devices beside the image, and with what only F2FS has.
     ///
     /// # Errors
-    /// As [`AnyFs::mount`]; [`FsError::Unsupported`] for a way of cleaning on ext4, and for SHARE on a device
-    /// that lacks it.
-    pub async fn mount_cleaning(port: DevicePort, options: MountOptions, clean: Option<Clean>) -> FsResult<AnyFs> {
-        match (is_f2fs(&port).await?, clean) {
-            (false, None) => Ok(AnyFs::Ext4(Box::new(Ext4::mount(port, options).await?))),
-            (false, Some(clean)) => Err(FsError::Unsupported(format!(
+    /// As [`AnyFs::mount`]; [`FsError::Unsupported`] for what only F2FS has on ext4, and for SHARE on a device that
+    /// lacks it.
+    pub async fn mount_with(
+        devices: impl Into<Devices>,
+        options: MountOptions,
+        f2fs: F2fsChoices,
+    ) -> FsResult<AnyFs> {
+        let devices = devices.into();
+        let F2fsChoices { clean, discard_stage } = f2fs;
+        if is_f2fs(&devices.image).await? {
+            let options = F2fsOptions { clean: clean.unwrap_or_default(), discard_stage, ..f2fs_options(&options)? };
+            return Ok(AnyFs::F2fs(Box::new(F2fs::mount(devices, options).await?)));
+        }
+        match (clean, discard_stage) {
+            (Some(clean), _) => Err(FsError::Unsupported(format!(
                 "clean={clean} on ext4, which has no segments to clean; leave it out"
             ))),
-            (true, clean) => {
-                let options = F2fsOptions { clean: clean.unwrap_or_default(), ..f2fs_options(&options)? };
-                Ok(AnyFs::F2fs(Box::new(F2fs::mount(port, options).await?)))
+            (None, true) => {
+                Err(FsError::Unsupported("discard_stage on ext4, which has no staging area; leave it out".into()))
             }
+            (None, false) => Ok(AnyFs::Ext4(Box::new(Ext4::mount(devices, options).await?))),
         }
     }
 
@@ -82,6 +92,15 @@ impl AnyFs {
             AnyFs::F2fs(_) => Err(FsError::Unsupported(format!("{what} on F2FS; use an ext4 image"))),
         }
     }
+}
+
+/// What a mount chooses that only F2FS has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct F2fsChoices {
+    /// How cleaning gives content another address; `None` for the default.
+    pub clean: Option<Clean>,
+    /// Give up what the staging area holds of a checkpoint that is not the image's any more.
+    pub discard_stage: bool,
 }
 
 /// What recovery did at a mount.

@@ -29,7 +29,7 @@ mod uuid;
 mod views;
 
 pub use any::{AnyView, is_f2fs};
-pub use any_fs::{AnyFs, Recovery};
+pub use any_fs::{AnyFs, F2fsChoices, Recovery};
 pub use api::{
     Allocation, AttributeChanges, AttributeManner, Attributes, CleaningCounters, DeviceNumber, DirectoryEntry,
     FileKind, FileSystem, FileView, FsCounters, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner,

@@ -16,19 +16,19 @@ use onewrite_block::{Choices, Device};
 use onewrite_fs::f2fs::{Clean, F2fsOptions, FsyncMode};
 use operations::model::Model;
 use operations::tasks::{MOUNTS, Run, assert_mixed, mounted};
-use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
+use support::f2fs_volume::{Left, assert_clean, new_staged_disk, with_mount};
 use support::seeds;
 use support::volume::image;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Runs one seed on a disk of 128 MiB.
-fn run(seed: u64, options: F2fsOptions) {
+/// Runs one seed on a disk of 128 MiB, beside a staging area of `stage_bytes`.
+fn run(seed: u64, options: F2fsOptions, stage_bytes: u64) {
     let F2fsOptions { cache_pages, fsync_mode, .. } = options;
     let name = format!("ONEWRITE_SEED={seed}, {fsync_mode:?}, cache of {cache_pages} pages");
     let choices = Choices::new(seed);
     let (mut model, mut failures) = (Model::default(), 0);
-    let mut device: Box<dyn Device> = Box::new(new_disk(128 * MIB));
+    let mut device: Box<dyn Device> = Box::new(new_staged_disk(128 * MIB + stage_bytes, stage_bytes));
     for mount in 0..MOUNTS {
         let choices = choices.stream("mount", mount);
         let (run_name, before) = (name.clone(), model);
@@ -47,7 +47,7 @@ fn run(seed: u64, options: F2fsOptions) {
 
 /// Runs several seeds from `first` on, or those that the environment sets.
 fn runs(first: u64, options: F2fsOptions) {
-    seeds(first, 3).for_each(|seed| run(seed, options));
+    seeds(first, 3).for_each(|seed| run(seed, options, 0));
 }
 
 #[test]
@@ -63,6 +63,13 @@ fn tasks_short_of_memory_agree_with_the_model() {
 #[test]
 fn tasks_over_segments_cleaned_by_share_agree_with_the_model() {
     runs(400, F2fsOptions { clean: Clean::Share, ..F2fsOptions::default() });
+}
+
+#[test]
+fn tasks_over_a_staging_area_agree_with_the_model() {
+    for (first, cache_pages, stage_bytes) in [(500, 512, MIB / 4), (600, 16_384, MIB)] {
+        seeds(first, 3).for_each(|seed| run(seed, F2fsOptions { cache_pages, ..F2fsOptions::default() }, stage_bytes));
+    }
 }
 
 #[test]

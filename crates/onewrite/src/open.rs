@@ -105,7 +105,11 @@ pub fn recovered(recovery: &Recovery, changes: Changes) -> String {
     match recovery {
         Recovery::Replayed(recovered) => replayed(recovered, changes),
         Recovery::RolledForward(recovered) => {
-            format!("rolled forward: {} files that fsync made durable, {} nodes", recovered.files, recovered.nodes)
+            let onewrite_fs::f2fs::Recovered { files, nodes, transactions } = recovered;
+            match transactions {
+                0 => format!("rolled forward: {files} files that fsync made durable, {nodes} nodes"),
+                _ => format!("rolled forward: {files} files that fsync staged, in {transactions} transactions"),
+            }
         }
     }
 }

@@ -14,7 +14,12 @@ use super::f2fs::judged;
 use super::volume::save;
 
 pub fn new_disk(size_bytes: u64) -> RamDisk {
-    let mut options = MkfsOptions::new(size_bytes, &mut Choices::new(1));
+    new_staged_disk(size_bytes, 0)
+}
+
+/// A disk with a staging area of `stage_bytes` at its end.
+pub fn new_staged_disk(size_bytes: u64, stage_bytes: u64) -> RamDisk {
+    let mut options = MkfsOptions { stage_bytes, ..MkfsOptions::new(size_bytes, &mut Choices::new(1)) };
     (options.unix_time, options.device_is_zeroed) = (1_496_000_000, true);
     let mut disk = RamDisk::volatile(size_bytes / PAGE_SIZE as u64);
     for (block, page) in plan(&options).expect("plan") {

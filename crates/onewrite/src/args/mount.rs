@@ -41,6 +41,9 @@ const OPTIONS: &str = "\
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
   commit=SECONDS   age at which a transaction commits by itself [5]
   clean=WAY        how F2FS cleans: copy, or share by SHARE [copy]
+  stage=FILE       file or device of F2FS's staging area, its first page zeros
+                   when it is new [behind the image, if mkfs made one]
+  discard_stage    give up what fsyncs staged, if something else wrote since
   atomic=GLOB      files whose name fits (*.db) are atomic: fsync commits
                    their changes, the last close drops what it left
   nodelalloc       allocate blocks when files are written to

@@ -16,10 +16,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use onewrite_block::{Choices, Device, DevicePort, Executor, HostProfile, Inbox, PAGE_SIZE};
-use onewrite_fs::AnyFs;
+use onewrite_block::{Choices, Device, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::f2fs::Clean;
+use onewrite_fs::{AnyFs, Devices, F2fsChoices};
 use onewrite_host::fuse::{Ending, KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
@@ -98,9 +97,12 @@ fn serve_until_the_end(
     let executor = Executor::new(wall_time(), HostProfile::default());
     let runtime = executor.runtime();
     let port = runtime.attach(device);
+    let staging = wanted.stage.as_deref().map(|path| open_staging(path, wanted)).transpose()?;
+    let devices =
+        Devices { image: port.clone(), log: None, staging: staging.map(|device| runtime.attach(device)) };
     let _changing = stop::Changing::begin()?;
-    let (mount_port, options, is_new) = (port.clone(), (wanted.fs, wanted.clean), choice.is_emulated());
-    let mounted = executor.block_on(async move { prepare(mount_port, options, is_new).await })?;
+    let (options, is_new) = ((wanted.fs, wanted.f2fs), choice.is_emulated());
+    let mounted = executor.block_on(async move { prepare(devices, options, is_new).await })?;
     let fs = mounted.with_context(|| source.clone())?;
     let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
     tell_recovered(&fs, changes, &source);
@@ -194,12 +196,19 @@ fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device
     }
 }
 
-/// Mounts the file system on `port`; first formats a new device.
+/// Opens the file or device of a staging area.
+fn open_staging(path: &Path, wanted: &Wanted) -> anyhow::Result<Box<dyn Device>> {
+    let opened = if wanted.fs.read_only { view_disk(path) } else { open_disk(path) };
+    opened.with_context(|| format!("-o stage={}", path.display()))
+}
+
+/// Mounts the file system on the device with the image; first formats a new device.
 async fn prepare(
-    port: DevicePort,
-    (options, clean): (MountOptions, Option<Clean>),
+    devices: Devices,
+    (options, f2fs): (MountOptions, F2fsChoices),
     is_new: bool,
 ) -> anyhow::Result<AnyFs> {
+    let port = devices.image.clone();
     options.check_device(port.geometry())?;
     if is_new {
         let bytes = port.geometry().pages * PAGE_SIZE as u64;
@@ -213,7 +222,7 @@ async fn prepare(
         format(&port, &format_options, &mut Choices::new(1).stream("mkfs", 0)).await?;
         port.device_mut().reset_counters();
     }
-    Ok(AnyFs::mount_cleaning(port, options, clean).await?)
+    Ok(AnyFs::mount_with(devices, options, f2fs).await?)
 }
 
 fn tell_recovered(fs: &AnyFs, changes: Changes, source: &str) {

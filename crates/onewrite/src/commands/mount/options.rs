@@ -1,12 +1,12 @@
 //! Options: parses the options of `-o`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Nanos, PAGE_SIZE};
-use onewrite_fs::PolicyKind;
 use onewrite_fs::ext4::{Mode, MountOptions, Scope};
-use onewrite_fs::f2fs::Clean;
+use onewrite_fs::{F2fsChoices, PolicyKind};
 use onewrite_host::fuse::{Access, MountFlag, NamePattern};
 
 use onewrite_lab::size;
@@ -32,15 +32,17 @@ const IGNORED: [&str; 17] = [
     "nodirsync",
 ];
 
-const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, clean=WAY, atomic=GLOB, \
-                     nodelalloc, allow_other, dev, suid, noexec, sync, size=SIZE, debug";
+const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, clean=WAY, stage=FILE, \
+                     discard_stage, atomic=GLOB, nodelalloc, allow_other, dev, suid, noexec, sync, size=SIZE, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub fs: MountOptions,
-    /// How cleaning of F2FS gives content another address.
-    pub clean: Option<Clean>,
+    /// What only F2FS has.
+    pub f2fs: F2fsChoices,
+    /// The file or device of the staging area of F2FS, if it is not behind the image.
+    pub stage: Option<PathBuf>,
     pub access: Access,
     pub flags: Vec<MountFlag>,
     /// Size of an emulated device in bytes.
@@ -63,7 +65,8 @@ impl Wanted {
         let (access, flags) = (Access::Owner, Vec::new());
         let mut wanted = Wanted {
             fs,
-            clean: None,
+            f2fs: F2fsChoices::default(),
+            stage: None,
             access,
             flags,
             size: None,
@@ -94,7 +97,8 @@ impl Wanted {
             Some(("cache", text)) => fs.cache_pages = cache_pages(text)?,
             Some(("policy", name)) => fs.cache_policy = policy(name)?,
             Some(("commit", text)) => fs.commit_interval = seconds(text)?,
-            Some(("clean", way)) => self.clean = Some(way.parse().map_err(anyhow::Error::msg)?),
+            Some(("clean", way)) => self.f2fs.clean = Some(way.parse().map_err(anyhow::Error::msg)?),
+            Some(("stage", path)) => self.stage = Some(PathBuf::from(path)),
             Some(("atomic", names)) => self.atomic_names = Some(names.parse().map_err(anyhow::Error::msg)?),
             Some(("size", text)) => self.size = Some(bytes(text)?),
             Some((name, _)) if name.starts_with("x-") || name == "comment" => (),
@@ -107,12 +111,15 @@ impl Wanted {
     fn take_word(&mut self, word: &str) -> anyhow::Result<Known> {
         match word {
             "ro" | "rw" => self.fs.read_only = word == "ro",
+            "discard_stage" => self.f2fs.discard_stage = true,
             "nodelalloc" | "delalloc" => self.fs.delayed_allocation = word == "delalloc",
             "allow_other" => self.access = Access::Everybody,
             "debug" => self.logs_refusals = true,
             "nofail" => self.may_be_missing = true,
             _ if word.starts_with("x-") || IGNORED.contains(&word) => (),
-            "data" | "cache" | "policy" | "commit" | "clean" | "atomic" | "size" => bail!("it needs a value: {word}=…"),
+            "data" | "cache" | "policy" | "commit" | "clean" | "stage" | "atomic" | "size" => {
+                bail!("it needs a value: {word}=…")
+            }
             "atime" | "strictatime" | "lazytime" => bail!("times of reading are not kept here; leave it out"),
             "dirsync" => bail!("FUSE tells nobody to make names durable; leave it out, and fsync directories"),
             "remount" => bail!("a mount keeps its options: end it with `onewrite umount`, and mount again"),
