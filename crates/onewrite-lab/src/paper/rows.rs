@@ -92,7 +92,7 @@ const fn personality(personality: Personality, compressible_percent: u8) -> Work
 
 /// The three applications of the dissertation with a journal mode of SQLite.
 const fn sqlite(journal: Journal) -> [Work; 3] {
-    let [a, b, c] = Kind::ALL;
+    let [a, b, c] = Kind::APPLICATIONS;
     [one_of_sqlite(a, journal), one_of_sqlite(b, journal), one_of_sqlite(c, journal)]
 }
 

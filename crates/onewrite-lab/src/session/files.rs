@@ -8,7 +8,7 @@ use onewrite_block::{Choices, DevicePort, Nanos, Runtime};
 use onewrite_cache::{Access, PageRequest};
 use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::f2fs::F2fs;
-use onewrite_fs::{FileSystem, Ino};
+use onewrite_fs::{AnyFs, FileSystem, Ino};
 
 use super::format::{FormatOptions, plan_ext4, plan_f2fs};
 use super::gather::{SharedUsage, gather};
@@ -45,10 +45,11 @@ pub(super) async fn run_ext4(
     let plan = plan_ext4(&port, &options, &mut course.choices.stream("mkfs", 0))?;
     let journal_bytes = plan.write(&port).await?.journal_bytes;
     let begin = course.begin();
-    let fs = Rc::new(Ext4::mount(port.clone(), mount).await?);
+    let fs = Ext4::mount(port.clone(), mount).await?;
     if let Some(sink) = pages {
         fs.watch(pages_to(sink));
     }
+    let fs = Rc::new(AnyFs::Ext4(Box::new(fs)));
     let measured = planned.carry_out((&course.runtime, Rc::clone(&fs), mode), (&course.choices, &course.options)).await;
     let measures = course.measured(measured)?;
     let (span, counters) = course.unmount(&*fs, begin).await?;
@@ -68,24 +69,25 @@ pub(super) async fn run_f2fs(
     (port, usage): (DevicePort, SharedUsage),
     (watcher, pages): (Option<Watcher>, Option<PageSink>),
 ) -> Result<RunResult, LabError> {
-    if spec.job.is_database() {
-        let name = spec.job.name();
-        return Err(LabError::Option(format!(
-            "{name}: databases run on ext4 so far, not on F2FS; leave --fs f2fs out"
-        )));
+    if let JobSpec::Innodb(job) = &spec.job {
+        return Err(LabError::Option(format!("{job}: runs on ext4 so far, not on F2FS; leave --fs f2fs out")));
     }
     stack.clean.check_device(port.geometry())?;
     let course = Course::new(spec, &port, watcher);
-    let workload = spec.job.plan(fio::Target::Files, &course.choices)?;
+    let planned = match &spec.job {
+        JobSpec::Sqlite(job) => Planned::Sqlite(*job),
+        streams => Planned::Streams(streams.plan(fio::Target::Files, &course.choices)?),
+    };
     let options = FormatOptions { stage_bytes: stack.stage_bytes, ..course.format_options(None)? };
     plan_f2fs(&port, &options, &mut course.choices.stream("mkfs", 0))?.write(&port).await?;
     let begin = course.begin();
-    let fs = Rc::new(F2fs::mount(port.clone(), spec.f2fs_options(stack)).await?);
+    let fs = F2fs::mount(port.clone(), spec.f2fs_options(stack)).await?;
     if let Some(sink) = pages {
         fs.watch(pages_to(sink));
     }
-    let files = Rc::new(Files::new(Rc::clone(&fs)));
-    let measured = driver::run(&course.runtime, files, workload, course.options.clone()).await;
+    let fs = Rc::new(AnyFs::F2fs(Box::new(fs)));
+    let chance = (&course.choices, &course.options);
+    let measured = planned.carry_out((&course.runtime, Rc::clone(&fs), Mode::Ordered), chance).await;
     let measures = course.measured(measured)?;
     let (span, counters) = course.unmount(&*fs, begin).await?;
     let figures =
@@ -161,7 +163,7 @@ enum Planned {
 impl Planned {
     async fn carry_out(
         self,
-        (runtime, fs, mode): (&Runtime, Rc<Ext4>, Mode),
+        (runtime, fs, mode): (&Runtime, Rc<AnyFs>, Mode),
         (choices, options): (&Choices, &RunOptions),
     ) -> Result<Vec<JobMeasure>, LabError> {
         match self {

@@ -23,19 +23,18 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use onewrite_block::{Nanos, Runtime};
-use onewrite_fs::AtomicFiles;
-use onewrite_fs::ext4::Ext4;
+use onewrite_fs::{AnyFs, AtomicFiles};
 
 use crate::error::LabError;
 
 /// What letters work on.
 pub(super) struct Core {
-    pub(super) fs: Rc<Ext4>,
+    pub(super) fs: Rc<AnyFs>,
     pub(super) runtime: Runtime,
 }
 
 impl Core {
-    pub(super) fn new(fs: Rc<Ext4>, runtime: Runtime) -> Core {
+    pub(super) fn new(fs: Rc<AnyFs>, runtime: Runtime) -> Core {
         Core { fs, runtime }
     }
 

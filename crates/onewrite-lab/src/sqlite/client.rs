@@ -12,6 +12,7 @@ use super::application::{Application, Session};
 use super::beside::Caller;
 use super::job::{Journal, Kind, SqliteJob};
 use super::storage::{FsStorage, Syncs};
+use super::db_bench::{DbBench, Order, Puts};
 use super::{androbench::Androbench, facebook::Facebook, gmail::Gmail};
 use crate::driver::{JobMeasure, Moment};
 use crate::workload::JobPlan;
@@ -32,9 +33,10 @@ pub(super) fn play(
     let vfs = format!("onewrite-lab-{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let _registered = register_storage(&vfs, storage).map_err(|failure| failure.text)?;
     let mut application = application_of(job);
-    let measure = worked(caller, (&vfs, journal), &mut *application, (plan, chance), &syncs)
+    let opening = (job.kind, journal);
+    let measure = worked(caller, (&vfs, opening), &mut *application, (plan, chance), &syncs)
         .map_err(|error| error.to_string())?;
-    judge(&open(&vfs, journal).map_err(|error| error.to_string())?, &*application)?;
+    judge(&open(&vfs, opening).map_err(|error| error.to_string())?, &*application)?;
     Ok(measure)
 }
 
@@ -43,14 +45,19 @@ fn application_of(SqliteJob { kind, operations, .. }: SqliteJob) -> Box<dyn Appl
         Kind::Androbench => Box::new(Androbench::new(operations)),
         Kind::Facebook => Box::new(Facebook::new(operations)),
         Kind::Gmail => Box::new(Gmail::new(operations)),
+        Kind::SeqSync => Box::new(DbBench::new(Order::Sequential, Puts::Synced, operations)),
+        Kind::RandSync => Box::new(DbBench::new(Order::Random, Puts::Synced, operations)),
+        Kind::SeqAsync => Box::new(DbBench::new(Order::Sequential, Puts::Unsynced, operations)),
+        Kind::RandAsync => Box::new(DbBench::new(Order::Random, Puts::Unsynced, operations)),
     }
 }
 
 /// Opens the database.
-fn open(vfs: &str, journal: Journal) -> rusqlite::Result<Connection> {
+fn open(vfs: &str, (kind, journal): (Kind, Journal)) -> rusqlite::Result<Connection> {
     let database = Connection::open_with_flags_and_vfs(DATABASE, OpenFlags::default(), vfs)?;
     // What a statement spills goes into memory, not into files of the host.
     database.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL")?;
+    database.execute_batch(kind.pragmas())?;
     let sql = format!("PRAGMA journal_mode = {}", journal.name());
     let got: String = database.query_row(&sql, [], |row| row.get(0))?;
     match got == journal.name() {
@@ -62,12 +69,12 @@ fn open(vfs: &str, journal: Journal) -> rusqlite::Result<Connection> {
 /// Lays the database out, makes it durable, and lets the application work.
 fn worked(
     caller: &Caller,
-    (vfs, journal): (&str, Journal),
+    (vfs, opening): (&str, (Kind, Journal)),
     application: &mut dyn Application,
     (plan, chance): (JobPlan, Choices),
     syncs: &Syncs,
 ) -> rusqlite::Result<JobMeasure> {
-    let database = open(vfs, journal)?;
+    let database = open(vfs, opening)?;
     let now = || caller.now();
     let mut session =
         Session { database: &database, chance, measure: JobMeasure::new(plan), now: &now, origin: caller.now() };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::db_bench;
 use crate::error::LabError;
 
 /// What all names of these jobs begin with.
@@ -15,7 +16,7 @@ pub(crate) const BYTES: u64 = 64 << 20;
 pub struct SqliteJob {
     /// Which one.
     pub kind: Kind,
-    /// SQLite's `journal_mode`; `None` for `OFF` where the mode has atomic files, else `DELETE`.
+    /// SQLite's `journal_mode`; `None` for `OFF` where the mode has atomic files, else [`Kind::journal`].
     pub journal: Option<Journal>,
     /// Transactions and queries; `None` for the application's number.
     pub operations: Option<u32>,
@@ -30,11 +31,30 @@ pub enum Kind {
     Facebook,
     /// Mail with labels.
     Gmail,
+    /// LevelDB's benchmark: keys in order, each put synced.
+    SeqSync,
+    /// The same with random keys.
+    RandSync,
+    /// Keys in order, nothing synced.
+    SeqAsync,
+    /// Random keys, nothing synced.
+    RandAsync,
 }
 
 impl Kind {
+    /// Applications of a phone.
+    pub const APPLICATIONS: [Kind; 3] = [Kind::Androbench, Kind::Facebook, Kind::Gmail];
+
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Androbench, Kind::Facebook, Kind::Gmail];
+    pub const ALL: [Kind; 7] = [
+        Kind::Androbench,
+        Kind::Facebook,
+        Kind::Gmail,
+        Kind::SeqSync,
+        Kind::RandSync,
+        Kind::SeqAsync,
+        Kind::RandAsync,
+    ];
 
     /// Name of the job without a journal mode.
     pub const fn name(self) -> &'static str {
@@ -42,6 +62,26 @@ impl Kind {
             Kind::Androbench => "sqlite-androbench",
             Kind::Facebook => "sqlite-facebook",
             Kind::Gmail => "sqlite-gmail",
+            Kind::SeqSync => "sqlite-seq-sync",
+            Kind::RandSync => "sqlite-rand-sync",
+            Kind::SeqAsync => "sqlite-seq-async",
+            Kind::RandAsync => "sqlite-rand-async",
+        }
+    }
+
+    /// The journal mode that it takes by itself.
+    pub const fn journal(self) -> Journal {
+        match self {
+            Kind::Androbench | Kind::Facebook | Kind::Gmail => Journal::Delete,
+            Kind::SeqSync | Kind::RandSync | Kind::SeqAsync | Kind::RandAsync => Journal::Wal,
+        }
+    }
+
+    /// What its database sets before its first table.
+    pub(super) const fn pragmas(self) -> &'static str {
+        match self.journal() {
+            Journal::Wal => db_bench::PRAGMAS,
+            _ => "",
         }
     }
 }

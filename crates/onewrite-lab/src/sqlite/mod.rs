@@ -5,7 +5,7 @@
 //! moment only one of the two threads runs; while SQLite computes no virtual time passes.
 //!
 //! ```text
-//!   application ─► rusqlite ─► VFS ─► letter ═══► core: Ext4 ─► device     virtual time passes here only
+//!   application ─► rusqlite ─► VFS ─► letter ═══► core: AnyFs ─► device    virtual time passes here only
 //!   (its own thread)                   ◄═══ answer
 //! ```
 //!
@@ -18,6 +18,7 @@ mod androbench;
 mod application;
 mod beside;
 mod client;
+mod db_bench;
 mod facebook;
 mod gmail;
 mod job;
@@ -27,7 +28,7 @@ use std::num::NonZeroI32;
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Runtime};
-use onewrite_fs::ext4::Ext4;
+use onewrite_fs::AnyFs;
 use onewrite_sqlite::Seeded;
 
 use self::beside::{Core, beside};
@@ -43,7 +44,7 @@ use crate::workload::JobPlan;
 /// What SQLite refuses; a database that is not as it should be at the end.
 pub(crate) async fn run(
     runtime: &Runtime,
-    fs: Rc<Ext4>,
+    fs: Rc<AnyFs>,
     job: SqliteJob,
     choices: &Choices,
 ) -> Result<Vec<JobMeasure>, LabError> {
@@ -54,7 +55,7 @@ pub(crate) async fn run(
     let plan = JobPlan { name: job.to_string(), group: 0, operations_count: true, options: Vec::new() };
     let core = Rc::new(Core::new(fs, runtime.clone()));
     let has_drafts = core.has_drafts();
-    let journal = job.journal.unwrap_or(if has_drafts { Journal::Off } else { Journal::Delete });
+    let journal = job.journal.unwrap_or(if has_drafts { Journal::Off } else { job.kind.journal() });
     let played = beside(core, move |caller| {
         let storage = storage::FsStorage::new(caller, machine, has_drafts);
         client::play(caller, storage, (job, journal), (plan, chance))
@@ -66,7 +67,7 @@ pub(crate) async fn run(
 #[cfg(test)]
 mod tests {
     use onewrite_block::{Executor, MIB, Nanos, RamDisk};
-    use onewrite_fs::ext4::{Mode, MountOptions};
+    use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
     use rusqlite::OpenFlags;
 
     use super::*;
@@ -83,7 +84,8 @@ mod tests {
         let port = runtime.attach(Box::new(RamDisk::volatile(32 * MIB / 4096)));
         executor.block_on(async move {
             format(&port, &FormatOptions { is_zeroed: true, ..FormatOptions::default() }, &mut Choices::new(1)).await?;
-            let fs = Rc::new(Ext4::mount(port, MountOptions::new(Mode::DataAsync)).await?);
+            let fs = Ext4::mount(port, MountOptions::new(Mode::DataAsync)).await?;
+            let fs = Rc::new(AnyFs::Ext4(Box::new(fs)));
             let core = Rc::new(Core::new(fs, runtime));
             beside(core, move |caller| {
                 let name = format!("onewrite-test-{seed}");

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use onewrite_block::{Choices, Nanos};
 use onewrite_fs::api::{resolve, split_path};
-use onewrite_fs::ext4::Ext4;
 use onewrite_fs::{
-    AtomicFiles, AttributeChanges, Content, DraftId, FileKind, FileSystem, FileView, FsError, FsResult, Ino, Manner,
+    AnyFs, AtomicFiles, AttributeChanges, Content, DraftId, FileKind, FileSystem, FileView, FsError, FsResult, Ino, Manner,
     NewNode, Position,
 };
 use onewrite_sqlite::storage::{
@@ -79,7 +78,7 @@ impl FsStorage {
 }
 
 /// Does `work` on the file system.
-fn asked<T, Fut>(caller: &Caller, work: impl FnOnce(Rc<Ext4>) -> Fut + Send + 'static) -> Result<T>
+fn asked<T, Fut>(caller: &Caller, work: impl FnOnce(Rc<AnyFs>) -> Fut + Send + 'static) -> Result<T>
 where
     T: Send + 'static,
     Fut: Future<Output = FsResult<T>> + 'static,
@@ -125,7 +124,7 @@ impl Storage for FsStorage {
 
     fn remove(&self, path: &[u8], removal: Removal) -> Result<()> {
         let path = path.to_vec();
-        let remove = async move |fs: Rc<Ext4>| {
+        let remove = async move |fs: Rc<AnyFs>| {
             let (directory, name) = split_path(&path)?;
             fs.unlink(resolve(&*fs, directory).await?, name).await?;
             match removal {
@@ -156,7 +155,7 @@ impl Storage for FsStorage {
     }
 }
 
-async fn opened(fs: &Ext4, path: &[u8], opening: Opening) -> FsResult<Ino> {
+async fn opened(fs: &AnyFs, path: &[u8], opening: Opening) -> FsResult<Ino> {
     let ino = match (resolve(fs, path).await, opening) {
         (Ok(_), Opening::New) => return Err(FsError::Exists(String::from_utf8_lossy(path).into_owned())),
         (Err(FsError::NotFound(_)), Opening::OrNew | Opening::New) => {

@@ -45,7 +45,7 @@ fn what_would_do_nothing_is_refused_with_the_cure() {
         ("run one.fio --fs f2fs --clean share", "clean=share on sata-850pro: the device lacks SHARE"),
         ("crash ace:1 --clean share", "--clean is for F2FS"),
         ("crash ace:1 --fs f2fs --clean share --device sata-850pro", "the device lacks SHARE"),
-        ("run sqlite-gmail --fs f2fs", "databases run on ext4 so far"),
+        ("run innodb-linkbench --fs f2fs", "runs on ext4 so far"),
         ("compare varmail --modes f2fs+ordered", "it has no journal mode"),
         ("compare varmail --modes f2fs,f2fs", "f2fs twice"),
         ("crash ace:1 --states 0", "1 or more"),
