@@ -55,7 +55,8 @@ impl Judge<'_> {
     /// Whether recovery rolls a sync of this node forward, so that no other change has to be there.
     pub(super) fn rolls_forward(&self, node: NodeId) -> bool {
         let is_file = || self.trees.last().is_some_and(|tree| tree.content(node).is_some());
-        matches!(self.promises.keeps, Keeps::Checkpoint(_)) && is_file()
+        let is_rolled = !matches!(self.promises.keeps, Keeps::Checkpoint(SyncedNames::Tree));
+        matches!(self.promises.keeps, Keeps::Checkpoint(_)) && is_rolled && is_file()
     }
 
     /// How many of the first `known` operations a sync of a file must have in a checkpoint for its names' sake.

@@ -116,8 +116,8 @@ impl Subject for F2fsSubject {
 
     fn promises(&self) -> Promises {
         let names = match self.fsync_mode {
-            // A transaction of the staging area has all names.
-            _ if self.stage_bytes > 0 => SyncedNames::All,
+            // A transaction of the staging area has all changes so far.
+            _ if self.stage_bytes > 0 => SyncedNames::Tree,
             FsyncMode::Posix => SyncedNames::New,
             FsyncMode::Strict => SyncedNames::All,
         };

@@ -42,6 +42,8 @@ pub enum SyncedNames {
     New,
     /// Those of renamed files, too.
     All,
+    /// All names, and all other changes of the tree before the fsync: it is a checkpoint but for content.
+    Tree,
 }
 
 /// The promises by which a file system is judged.

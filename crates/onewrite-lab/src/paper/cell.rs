@@ -145,7 +145,7 @@ impl Work {
         }
     }
 
-    fn job(self) -> Result<JobSpec, LabError> {
+    pub(super) fn job(self) -> Result<JobSpec, LabError> {
         let text = match self {
             Work::RandomWrites { block_bytes, threads, file_bytes, io_bytes, interval } => {
                 let (size, io_size) = (file_bytes / u64::from(threads), io_bytes / u64::from(threads));

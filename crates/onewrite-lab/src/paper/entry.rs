@@ -5,6 +5,7 @@ use onewrite_fs::ext4::Mode;
 use super::cell::Work;
 use super::claim::Claim;
 use super::found::Case;
+use super::staging::Staged;
 use super::verdict::{Even, Terms};
 
 /// One row of the table.
@@ -65,6 +66,8 @@ pub(super) enum Experiment {
     Photographs,
     /// Ratio of a cost of two sides; the mean of the workloads.
     Databases(Cost, Side, Side),
+    /// Speed of StageFS by that of ext4 and of F2FS.
+    Staged(&'static [Staged]),
     /// A figure of a device.
     Device(&'static str, DeviceFigure),
 }
@@ -88,6 +91,7 @@ impl Experiment {
             }
             Experiment::Ldj(rivalry) | Experiment::LdjRecovery(rivalry) => rivalry.devices.to_vec(),
             Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
+            Experiment::Staged(_) => vec!["sata-530"],
             Experiment::EvictionOverFlush(device) | Experiment::Device(device, _) => vec![device],
         }
     }

@@ -7,7 +7,8 @@ use super::found::{Asked, Case, Found};
 use super::scoreboard::Row;
 use super::verdict::{Terms, Verdict};
 use super::{
-    amplification, blocks, calibration, databases, false_recovery, journals, padding, photographs, recovery, ts_clock,
+    amplification, blocks, calibration, databases, false_recovery, journals, padding, photographs, recovery, staging,
+    ts_clock,
 };
 use crate::error::LabError;
 
@@ -60,6 +61,7 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::LdjFlushes(modes) => plain(journals::flushes_over(modes)),
         Experiment::FalseRecovery => plain(false_recovery::with_self_trimming()),
         Experiment::Databases(cost, a, b) => databases::ratio(cost, a, b),
+        Experiment::Staged(all) => staging::over_others(all),
         Experiment::Photographs => plain(photographs::compressed_size()),
         Experiment::Device(profile, figure) => plain(calibration::figure(profile, figure)),
     }

@@ -27,6 +27,7 @@ pub mod results;
 mod rows;
 mod scoreboard;
 pub mod scores;
+mod staging;
 mod terms;
 pub mod ts_clock;
 mod verdict;

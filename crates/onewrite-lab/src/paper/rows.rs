@@ -21,6 +21,7 @@ use super::entry::Experiment::{
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
 use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
+use super::staging::Staged;
 use crate::generate::TraceKind;
 use crate::innodb::{Doublewrite, InnodbJob, Load};
 use crate::sqlite::{Journal, Kind, SqliteJob};
@@ -123,6 +124,11 @@ const fn rival(rival: Mode, devices: &'static [&'static str], works: &'static [W
 /// The same where the row speaks of each device and workload.
 const fn each(each: Each, rivalry: Rivalry) -> Rivalry {
     Rivalry { each, ..rivalry }
+}
+
+/// StageFS in `work`, with the paper's ratios to ext4 and to F2FS.
+const fn staged(work: Work, over_ext4: f64, over_f2fs: f64) -> Staged {
+    Staged { work, over_ext4, over_f2fs }
 }
 
 /// A claim about elapsed time on cards (figure 2-4) or the SSD (figure 2-6).
@@ -347,6 +353,21 @@ pub(super) const ROWS: &[Entry] = &[
     row("cal-share-ssd", Some(Device("nvme-share", RandomWrites)), ByFigure, Short),
     row("cal-share-read", Some(Device("nvme-share", RandomReads)), ByFigure, Short),
     row("ldj-journal-size", None, A, Short),
+    row(
+        "stage-530-varmail",
+        Some(Experiment::Staged(&[staged(personality(Personality::Varmail, 0), 2.426, 1.996)])),
+        A,
+        Short,
+    ),
+    row(
+        "stage-530-sync",
+        Some(Experiment::Staged(&[
+            staged(one_of_sqlite(Kind::RandSync, Journal::Wal), 2.041, 1.109),
+            staged(one_of_sqlite(Kind::SeqSync, Journal::Wal), 2.031, 1.107),
+        ])),
+        A,
+        Short,
+    ),
 ];
 
 /// The entry of the row `id`.

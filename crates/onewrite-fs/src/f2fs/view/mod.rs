@@ -49,11 +49,16 @@ impl F2fsView {
         let tables = Tables::open(port, CACHE_PAGES).await?;
         let mut warnings: Vec<String> = tables.warnings.iter().map(ToString::to_string).collect();
         let mut view = F2fsView { tables, warnings: Vec::new(), unseen_fsyncs: 0, losses: RefCell::default() };
+        let staged = view.count_staged(port).await?;
         view.unseen_fsyncs = view.count_fsyncs().await?;
         if view.unseen_fsyncs > 0 {
             let nodes = view.unseen_fsyncs;
             warnings.push(format!("{nodes} nodes of fsyncs behind the last checkpoint are not shown"));
         }
+        if staged > 0 {
+            warnings.push(format!("{staged} transactions that fsyncs staged behind the last checkpoint are not shown"));
+        }
+        view.unseen_fsyncs += staged;
         view.warnings = warnings;
         Ok(view)
     }
@@ -63,7 +68,7 @@ impl F2fsView {
         &self.warnings
     }
 
-    /// Nodes that fsyncs made durable behind the last checkpoint; the view does not show them.
+    /// Nodes and transactions that fsyncs made durable behind the last checkpoint; the view does not show them.
     pub fn unseen_fsyncs(&self) -> u64 {
         self.unseen_fsyncs
     }

@@ -2,16 +2,31 @@
 //!
 //! An fsync writes the file's nodes into the log of warm nodes and marks them. Each node names the block that its log
 //! takes next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version
-//! of this checkpoint, that of an unmount, too: Linux writes no other before its first fsync.
+//! of this checkpoint, that of an unmount, too: Linux writes no other before its first fsync. With a staging area, fsyncs
+//! write transactions there instead.
 
 use std::collections::BTreeSet;
+
+use onewrite_block::DevicePort;
 
 use super::F2fsView;
 use crate::api::FsResult;
 use crate::f2fs::format::node;
 use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::stage::area::Area;
+use crate::f2fs::stage::merge::Merged;
 
 impl F2fsView {
+    /// Counts the transactions in the staging area behind the image, if they continue this checkpoint.
+    pub(super) async fn count_staged(&self, port: &DevicePort) -> FsResult<u64> {
+        let Some(area) = Area::find(port, None, &self.tables.layout, true).await? else { return Ok(0) };
+        let scanned = area.scan().await?;
+        match scanned.version == self.tables.checkpoint.version() {
+            true => Ok(Merged::of(&scanned)?.transactions),
+            false => Ok(0),
+        }
+    }
+
     /// Counts the nodes that fsyncs made durable behind the checkpoint.
     pub(super) async fn count_fsyncs(&self) -> FsResult<u64> {
         let checkpoint = &self.tables.checkpoint;
