@@ -40,11 +40,7 @@ impl AnyFs {
     /// # Errors
     /// As [`AnyFs::mount`]; [`FsError::Unsupported`] for what only F2FS has on ext4, and for SHARE on a device that
     /// lacks it.
-    pub async fn mount_with(
-        devices: impl Into<Devices>,
-        options: MountOptions,
-        f2fs: F2fsChoices,
-    ) -> FsResult<AnyFs> {
+    pub async fn mount_with(devices: impl Into<Devices>, options: MountOptions, f2fs: F2fsChoices) -> FsResult<AnyFs> {
         let devices = devices.into();
         let F2fsChoices { clean, discard_stage } = f2fs;
         if is_f2fs(&devices.image).await? {

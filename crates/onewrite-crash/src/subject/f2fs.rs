@@ -90,7 +90,9 @@ impl Subject for F2fsSubject {
         let options =
             F2fsOptions { cache_pages: F2fsOptions::CACHE_PAGES_MIN, read_only: true, ..F2fsOptions::default() };
         let fs = F2fs::mount(port.clone(), options).await?;
-        Ok(fs.recovered().map(|recovered| Replayed { transactions: recovered.files + recovered.transactions, revoked_blocks: 0 }))
+        Ok(fs
+            .recovered()
+            .map(|recovered| Replayed { transactions: recovered.files + recovered.transactions, revoked_blocks: 0 }))
     }
 
     fn findings(&self, image: &Image) -> Vec<String> {

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use onewrite_fs::ext4::{Mode, ModeError};
 use onewrite_block::MIB;
+use onewrite_fs::ext4::{Mode, ModeError};
 use onewrite_fs::f2fs::{Clean, FsyncMode};
 
 use crate::error::LabError;

@@ -10,9 +10,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::application::{Application, Session};
 use super::beside::Caller;
+use super::db_bench::{DbBench, Order, Puts};
 use super::job::{Journal, Kind, SqliteJob};
 use super::storage::{FsStorage, Syncs};
-use super::db_bench::{DbBench, Order, Puts};
 use super::{androbench::Androbench, facebook::Facebook, gmail::Gmail};
 use crate::driver::{JobMeasure, Moment};
 use crate::workload::JobPlan;

@@ -46,15 +46,8 @@ impl Kind {
     pub const APPLICATIONS: [Kind; 3] = [Kind::Androbench, Kind::Facebook, Kind::Gmail];
 
     /// All of them.
-    pub const ALL: [Kind; 7] = [
-        Kind::Androbench,
-        Kind::Facebook,
-        Kind::Gmail,
-        Kind::SeqSync,
-        Kind::RandSync,
-        Kind::SeqAsync,
-        Kind::RandAsync,
-    ];
+    pub const ALL: [Kind; 7] =
+        [Kind::Androbench, Kind::Facebook, Kind::Gmail, Kind::SeqSync, Kind::RandSync, Kind::SeqAsync, Kind::RandAsync];
 
     /// Name of the job without a journal mode.
     pub const fn name(self) -> &'static str {

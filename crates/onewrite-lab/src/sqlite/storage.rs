@@ -9,8 +9,8 @@ use std::time::Duration;
 use onewrite_block::{Choices, Nanos};
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::{
-    AnyFs, AtomicFiles, AttributeChanges, Content, DraftId, FileKind, FileSystem, FileView, FsError, FsResult, Ino, Manner,
-    NewNode, Position,
+    AnyFs, AtomicFiles, AttributeChanges, Content, DraftId, FileKind, FileSystem, FileView, FsError, FsResult, Ino,
+    Manner, NewNode, Position,
 };
 use onewrite_sqlite::storage::{
     Failure, Identity, Machine, Opening, Promise, Removal, Result, Storage, StoredDraft, StoredFile, Synced, normal,

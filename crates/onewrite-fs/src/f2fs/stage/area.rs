@@ -66,7 +66,13 @@ impl Area {
             return Ok(None);
         }
         let seed = layout.inode_seed;
-        let area = |pages: u64| Area { port: port.clone(), start, pages: pages - LOG_START, seed, is_apart: staging.is_some() };
+        let area = |pages: u64| Area {
+            port: port.clone(),
+            start,
+            pages: pages - LOG_START,
+            seed,
+            is_apart: staging.is_some(),
+        };
         let page = port.request(Request::read(start, 1, Cause::Metadata)).await?.remove(0);
         match format::decode_label(&page, seed) {
             Label::Pages(pages) if (PAGES_MIN..=room).contains(&pages) => Ok(Some(area(pages))),

@@ -58,8 +58,8 @@ impl Merged {
         let mut merged = Merged::default();
         for found in &scanned.found {
             let place = || format!("transaction {} of the staging area", found.number);
-            let records = format::decode(&found.stream)
-                .map_err(|problem| FsError::Damaged { place: place(), problem })?;
+            let records =
+                format::decode(&found.stream).map_err(|problem| FsError::Damaged { place: place(), problem })?;
             merged.transactions += u64::from(!records.is_empty());
             records.into_iter().for_each(|record| merged.add(record));
         }

@@ -98,8 +98,7 @@ fn serve_until_the_end(
     let runtime = executor.runtime();
     let port = runtime.attach(device);
     let staging = wanted.stage.as_deref().map(|path| open_staging(path, wanted)).transpose()?;
-    let devices =
-        Devices { image: port.clone(), log: None, staging: staging.map(|device| runtime.attach(device)) };
+    let devices = Devices { image: port.clone(), log: None, staging: staging.map(|device| runtime.attach(device)) };
     let _changing = stop::Changing::begin()?;
     let (options, is_new) = ((wanted.fs, wanted.f2fs), choice.is_emulated());
     let mounted = executor.block_on(async move { prepare(devices, options, is_new).await })?;

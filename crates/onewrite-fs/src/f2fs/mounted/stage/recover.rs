@@ -225,4 +225,3 @@ fn patched(mut bytes: PageBytes, merged: &MergedFile) -> PageBytes {
     }
     bytes
 }
-
