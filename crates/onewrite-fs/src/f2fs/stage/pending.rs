@@ -159,7 +159,7 @@ mod tests {
         let mut pending = Pending::default();
         (0..4).for_each(|index| pending.note_move(FILE, index, mapped(index)));
         pending.staged.insert((FILE, 2), 1);
-        pending.reserved.insert(FILE, vec![0..10]);
+        pending.reserved.entry(FILE).or_default().push(0..10);
         pending.note_hole(FILE, 4000..3 * 4096);
         pending.note_move(FILE, 2, mapped(20));
         assert_eq!(pending.reserved[&FILE], [0..1, 3..10]);
