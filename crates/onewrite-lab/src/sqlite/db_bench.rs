@@ -1,9 +1,9 @@
 //! LevelDB's benchmark of SQLite: keys with values of 100 bytes, each put in a transaction of its own.
 //!
-//! Source: LevelDB's `db_bench_sqlite3` (its `fillseqsync`, `fillrandsync`, `fillseq` and `fillrandom`), which StageFS's
-//! tables 5 and 7 call seq-sync, rand-sync, seq-async and rand-async: pages of 1 KiB, 4096 of them cached, a write-ahead
-//! log that is checkpointed every 4096 pages, an exclusive lock, keys of 16 digits. A random key is one of as many as
-//! there are operations. Without sync, SQLite leaves all writeback to the file system.
+//! Source: LevelDB's `db_bench_sqlite3` (its `fillseqsync`, `fillrandsync`, `fillseq` and `fillrandom`), which
+//! StageFS's tables 5 and 7 call seq-sync, rand-sync, seq-async and rand-async: pages of 1 KiB, 4096 of them cached, a
+//! write-ahead log that is checkpointed every 4096 pages, an exclusive lock, keys of 16 digits. A random key is one of
+//! as many as there are operations. Without sync, SQLite leaves all writeback to the file system.
 
 use std::collections::BTreeSet;
 

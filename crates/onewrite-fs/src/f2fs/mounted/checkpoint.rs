@@ -102,8 +102,8 @@ impl Checkpoints<'_> {
         Ok(())
     }
 
-    /// Writes changed directories and links, and pages that only the staging area has, and puts the fields of changed inodes into their nodes, until none is
-    /// left. Does not wait between the last look and its return.
+    /// Writes changed directories and links, and pages that only the staging area has, and puts the fields of changed
+    /// inodes into their nodes, until none is left. Does not wait between the last look and its return.
     async fn bring_in_names(&self) -> FsResult<()> {
         for _ in 0..ATTEMPTS {
             for file in self.files.with_dirty_names() {

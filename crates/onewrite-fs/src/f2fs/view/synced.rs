@@ -2,8 +2,8 @@
 //!
 //! An fsync writes the file's nodes into the log of warm nodes and marks them. Each node names the block that its log
 //! takes next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version
-//! of this checkpoint, that of an unmount, too: Linux writes no other before its first fsync. With a staging area, fsyncs
-//! write transactions there instead.
+//! of this checkpoint, that of an unmount, too: Linux writes no other before its first fsync. With a staging area,
+//! fsyncs write transactions there instead.
 
 use std::collections::BTreeSet;
 

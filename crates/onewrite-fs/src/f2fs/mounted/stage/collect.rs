@@ -47,8 +47,8 @@ impl Syncs<'_> {
         }
     }
 
-    /// The files whose content goes into a transaction: the `wanted` ones, and those whose names or content changed with
-    /// their inode.
+    /// The files whose content goes into a transaction: the `wanted` ones, and those whose names or content changed
+    /// with their inode.
     fn with_content(&self, stage: &Stage, wanted: &BTreeSet<Nid>) -> Vec<Rc<File>> {
         let all: BTreeSet<Nid> = stage.pending.borrow().names.union(wanted).copied().collect();
         let in_memory = all.iter().filter_map(|nid| self.file_in_memory(*nid));

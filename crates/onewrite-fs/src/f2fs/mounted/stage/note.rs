@@ -27,7 +27,8 @@ impl Volume {
         });
     }
 
-    /// Notes that pages of a file change that become durable with its inode: names, a link's target, content that moved.
+    /// Notes that pages of a file change that become durable with its inode: names, a link's target, content that
+    /// moved.
     pub(in crate::f2fs::mounted) fn note_names(&self, file: &File) {
         self.files.note_names(file);
         self.note(|pending| _ = pending.names.insert(file.number()));

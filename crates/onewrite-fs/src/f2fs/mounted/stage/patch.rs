@@ -41,8 +41,8 @@ impl Checkpoints<'_> {
         }
     }
 
-    /// Says in the area which checkpoint is about to hold all that its log says: the one with this head. The caller makes
-    /// that durable before the checkpoint ends.
+    /// Says in the area which checkpoint is about to hold all that its log says: the one with this head. The caller
+    /// makes that durable before the checkpoint ends.
     ///
     /// # Errors
     /// A failed write: the image lacks pages that the log has; device errors.
@@ -55,8 +55,8 @@ impl Checkpoints<'_> {
         if stage.area.is_apart { stage.area.flush().await } else { Ok(()) }
     }
 
-    /// Begins the log anew behind the checkpoint that was just made, with a transaction without changes. That need not be
-    /// durable: the area says which checkpoint holds what the log says without it.
+    /// Begins the log anew behind the checkpoint that was just made, with a transaction without changes. That need not
+    /// be durable: the area says which checkpoint holds what the log says without it.
     ///
     /// # Errors
     /// Device errors.

@@ -72,8 +72,8 @@ impl Recovery<'_> {
             false => Err(FsError::Damaged {
                 place: "staging area".into(),
                 problem: format!(
-                    "it continues checkpoint {}, and the image has {version}, which something else wrote; mount it with \
-                     `-o discard_stage` to give up what {transactions} transactions staged",
+                    "it continues checkpoint {}, and the image has {version}, which something else wrote; mount it \
+                     with `-o discard_stage` to give up what {transactions} transactions staged",
                     scanned.version,
                 ),
             }),
