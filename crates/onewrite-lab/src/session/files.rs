@@ -8,6 +8,7 @@ use onewrite_block::{Choices, DevicePort, Nanos, Runtime};
 use onewrite_cache::{Access, PageRequest};
 use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::f2fs::F2fs;
+use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::{AnyFs, FileSystem, Ino};
 
 use super::format::{FormatOptions, plan_ext4, plan_f2fs};
@@ -93,7 +94,11 @@ pub(super) async fn run_f2fs(
     let figures =
         FsFigures::new(&spec.stack.to_string(), F2fsStack::PROMISE, counters).with_cleaning(counters.cleaning);
     let usage: Usage = *usage.borrow();
-    Ok(gather(spec, &port, &measures, (span, usage), Some((figures, None))))
+    let result = gather(spec, &port, &measures, (span, usage), Some((figures, None)));
+    if spec.job.is_database() {
+        refuse_damage(&spec.job, check(&port, &CheckOptions::default()).await?.findings.first())?;
+    }
+    Ok(result)
 }
 
 /// What the course of a run needs, whatever the file system.
@@ -184,8 +189,11 @@ impl Planned {
 
 /// Refuses an image in which the checker finds anything.
 async fn check_clean(job: &JobSpec, port: &DevicePort) -> Result<(), LabError> {
-    let found = judge(port).await?.report;
-    match found.findings.first() {
+    refuse_damage(job, judge(port).await?.report.findings.first())
+}
+
+fn refuse_damage(job: &JobSpec, first: Option<&impl std::fmt::Display>) -> Result<(), LabError> {
+    match first {
         None => Ok(()),
         Some(first) => Err(LabError::Database(format!("{}: the image is damaged after the run: {first}", job.name()))),
     }

@@ -13,6 +13,7 @@ use onewrite_fs::ext4::{Mode, PolicyKind};
 use onewrite_fs::f2fs::{Clean, FsyncMode};
 use onewrite_lab::LabError;
 use onewrite_lab::driver::{LaidOut, Phase, Watcher};
+use onewrite_lab::innodb::InnodbJob;
 use onewrite_lab::job::JobFile;
 use onewrite_lab::results::{DeviceSetup, RunResult};
 use onewrite_lab::session::{self, Extras, F2fsStack, JobSpec, RunSpec, Stack};
@@ -187,10 +188,33 @@ fn f2fs_cleans_under_a_job_that_overwrites_and_its_content_is_right() {
 }
 
 #[test]
-fn a_database_on_f2fs_is_refused_by_name() {
-    let job = JobSpec::Sqlite(SqliteJob::named("sqlite-gmail").unwrap().unwrap());
+fn an_engine_of_innodbs_shape_on_f2fs_is_refused_by_name() {
+    let job = JobSpec::Innodb(InnodbJob::named("innodb-linkbench").unwrap().unwrap());
     let error = run(&spec(job, f2fs(FsyncMode::Posix)), Extras::default()).unwrap_err().to_string();
-    assert!(error.contains("sqlite-gmail") && error.contains("F2FS"), "{error}");
+    assert!(error.contains("innodb-linkbench") && error.contains("F2FS"), "{error}");
+}
+
+#[test]
+fn staging_halves_the_flushes_of_a_database_and_more_than_halves_its_bytes() {
+    let job = SqliteJob { operations: Some(400), ..SqliteJob::named("sqlite-rand-sync").unwrap().unwrap() };
+    let disk = || Box::new(RamDisk::volatile(80 * MIB / 4096));
+    let usage = |stage_bytes| {
+        let stack = Stack::F2fs(F2fsStack { stage_bytes, ..F2fsStack::default() });
+        // The run itself has the database and the image judged.
+        let result = session::run(&spec(JobSpec::Sqlite(job), stack), disk(), Extras::default()).unwrap();
+        (result.onewrite.device.flushes, result.onewrite.device.host_write_bytes)
+    };
+    let ((flushes, bytes), (plain_flushes, plain_bytes)) = (usage(16 * MIB), usage(0));
+    assert!(flushes * 2 < plain_flushes + 100 && flushes > 400, "{flushes} flushes, {plain_flushes} without");
+    assert!(bytes * 10 < plain_bytes * 6, "{bytes} bytes, {plain_bytes} without");
+}
+
+#[test]
+fn power_cuts_take_nothing_that_was_staged() {
+    let stack = Stack::F2fs(F2fsStack { stage_bytes: MIB, ..F2fsStack::default() });
+    let disk = || Ok(Box::new(RamDisk::volatile(65 * MIB / 4096)) as Box<dyn Device>);
+    let verdict = session::try_cuts(&spec(varmail(3000), stack), disk, 24, |_| Ok(())).unwrap();
+    assert_eq!((verdict.cuts, verdict.losses), (24, 0), "{:?}", verdict.first_loss);
 }
 
 #[test]

@@ -60,7 +60,9 @@ fn every_application_ends_sound_in_every_journal_mode() {
             for mode in [Mode::Ordered, Mode::Sdj] {
                 let (result, _) = run(kind, journal, mode, (90, 1));
                 let (ops, flushes) = (counts(&result), result.onewrite.device.flushes);
-                assert!(ops.iter().map(|(_, count)| count).sum::<u64>() >= 85 && flushes > 40, "{ops:?} {flushes}");
+                let is_synced = !matches!(kind, Kind::SeqAsync | Kind::RandAsync);
+                let (done, synced) = (ops.iter().map(|(_, count)| count).sum::<u64>(), flushes > 40);
+                assert!(done >= 85 && (synced || !is_synced), "{kind:?} {journal:?} {mode}: {ops:?} {flushes}");
             }
         }
     }
