@@ -205,7 +205,8 @@ fn staging_halves_the_flushes_of_a_database_and_more_than_halves_its_bytes() {
         (result.onewrite.device.flushes, result.onewrite.device.host_write_bytes)
     };
     let ((flushes, bytes), (plain_flushes, plain_bytes)) = (usage(16 * MIB), usage(0));
-    assert!(flushes * 2 < plain_flushes + 100 && flushes > 400, "{flushes} flushes, {plain_flushes} without");
+    // One FUA write for most puts; without an area, a FLUSH for the content and a FUA write for the node.
+    assert!(flushes * 2 < plain_flushes, "{flushes} flushes, {plain_flushes} without");
     assert!(bytes * 10 < plain_bytes * 6, "{bytes} bytes, {plain_bytes} without");
 }
 
