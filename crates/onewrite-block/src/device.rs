@@ -20,6 +20,7 @@ use crate::counters::Counters;
 use crate::page::Page;
 use crate::request::{Operation, Request, Token};
 use crate::units::{Lpn, Nanos};
+use crate::zones::Zones;
 
 /// What trimmed pages read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct Geometry {
     pub on_power_loss: PowerLoss,
     /// Whether recovery can find evicted pages after a power cut although their map records were not yet durable.
     pub oob_hints: bool,
+    /// Zones, if parts of it are written in order only.
+    pub zones: Option<Zones>,
 }
 
 impl Geometry {
@@ -111,6 +114,7 @@ impl Geometry {
             write_buffer: None,
             on_power_loss: PowerLoss::AnySubset,
             oob_hints: false,
+            zones: None,
         }
     }
 
@@ -125,14 +129,19 @@ impl Geometry {
                 if durable.is_fua() && !self.fua {
                     return Err(DeviceError::Unsupported { device: self.name.clone(), operation: "FUA" });
                 }
-                self.admit_transfer("write", *start, pages.len() as u64)
+                self.admit_transfer("write", *start, pages.len() as u64)?;
+                self.admit_zone(*start, pages.len() as u64)
             }
             Operation::Flush => Ok(()),
             Operation::Trim { start, count } => {
                 if self.trim_read == TrimRead::Unsupported {
                     return Err(DeviceError::Unsupported { device: self.name.clone(), operation: "TRIM" });
                 }
-                self.admit_range("trim", *start, *count)
+                self.admit_range("trim", *start, *count)?;
+                match self.zones.as_ref().is_none_or(|zones| zones.has_whole_zones(*start, *count)) {
+                    true => Ok(()),
+                    false => Err(DeviceError::ZoneTrim { start: *start, count: *count }),
+                }
             }
             Operation::Share(pairs) => self.admit_share(pairs),
         }
@@ -144,6 +153,14 @@ impl Geometry {
             return Err(DeviceError::TransferSize { operation, pages: count, pages_max });
         }
         self.admit_range(operation, start, count)
+    }
+
+    /// A write lies in one zone, or in conventional pages.
+    fn admit_zone(&self, start: Lpn, count: u64) -> Result<(), DeviceError> {
+        match self.zones.as_ref().map(|zones| zones.room_behind(start)) {
+            Some(room) if room < count => Err(DeviceError::ZoneEnd { start, count, room }),
+            _ => Ok(()),
+        }
     }
 
     fn admit_range(&self, operation: &'static str, start: Lpn, count: u64) -> Result<(), DeviceError> {
@@ -228,6 +245,40 @@ pub enum DeviceError {
     ShareSource {
         /// The page.
         source_page: Lpn,
+    },
+    /// A write reaches beyond its zone.
+    #[error("write of {count} pages at {start} crosses the end of a zone {room} pages on; split it there")]
+    ZoneEnd {
+        /// First page.
+        start: Lpn,
+        /// Pages of the write.
+        count: u64,
+        /// Pages up to the end.
+        room: u64,
+    },
+    /// A write does not begin at the write pointer of its zone.
+    #[error("write at {page}, but the next page of its zone is {pointer}; write in order, or reset the zone")]
+    ZonePointer {
+        /// First page of the write.
+        page: Lpn,
+        /// The zone's write pointer.
+        pointer: Lpn,
+    },
+    /// A write would open one zone too many.
+    #[error("write at {page} opens a zone, and {open_max} are open; fill or reset one first")]
+    ZonesOpen {
+        /// First page of the write.
+        page: Lpn,
+        /// Zones that may be open at once.
+        open_max: u32,
+    },
+    /// A TRIM covers a part of a zone.
+    #[error("TRIM of {count} pages at {start} has a part of a zone; zones are reset as a whole")]
+    ZoneTrim {
+        /// First page.
+        start: Lpn,
+        /// Pages of the TRIM.
+        count: u64,
     },
     /// The medium could not give a page back.
     #[error("medium error: {page} cannot be read")]

@@ -18,6 +18,7 @@ mod request;
 mod runtime;
 pub mod sync;
 mod units;
+mod zones;
 
 pub use checksum::{crc32_be, crc32c};
 pub use choices::Choices;
@@ -34,3 +35,4 @@ pub use runtime::{
     TaskId, Time,
 };
 pub use units::{GIB, KIB, Lpn, MIB, Nanos, PAGE_SIZE};
+pub use zones::Zones;

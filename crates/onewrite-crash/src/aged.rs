@@ -1,7 +1,8 @@
 //! Aged: an emulated device that holds the initial content of a workload, used until it collects garbage.
 
-use onewrite_block::{Cause, Choices, DeviceError, Executor, Image, Lpn, Nanos, PowerCut, Request};
+use onewrite_block::{Cause, Choices, DeviceError, Executor, Image, Lpn, Nanos, PowerCut, Request, Zones};
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::action::Workload;
@@ -60,10 +61,12 @@ fn load(
     image.written().filter(|(lpn, _)| lpn.0 < image.pages()).for_each(|(lpn, page)| content.set(lpn, page.clone()));
     let work = async move {
         let most = u64::from(port.geometry().transfer_pages_max);
-        for start in (0..region.start).step_by(most as usize) {
-            let end = region.start.min(start + most);
-            let pages = (start..end).map(|lpn| content.page(Lpn(lpn)).clone()).collect();
-            port.request(Request::write(Lpn(start), pages, Cause::Metadata)).await?;
+        for run in written_runs(&content, region.start, port.geometry().zones) {
+            for start in run.clone().step_by(most as usize) {
+                let end = run.end.min(start + most);
+                let pages = (start..end).map(|lpn| content.page(Lpn(lpn)).clone()).collect();
+                port.request(Request::write(Lpn(start), pages, Cause::Metadata)).await?;
+            }
         }
         region.age(&port, &mut content, &mut chance).await?;
         let now = port.runtime().now();
@@ -76,4 +79,17 @@ fn load(
     let (now, content) = loaded?;
     let watch = Rc::into_inner(watch).expect("the port is unplugged and the run is over");
     Ok((watch.into_inner().device, now, content))
+}
+
+/// The pages to write so that a device holds an image of `pages`: all of them, but of each zone only those up to the
+/// last that holds anything, as its logs left it.
+fn written_runs(image: &Image, pages: u64, zones: Option<Zones>) -> Vec<Range<u64>> {
+    let Some(zones) = zones else { return std::iter::once(0..pages).collect() };
+    let of_zone = |zone: u64| {
+        let (start, end) = (zones.start(zone).0, zones.start(zone + 1).0.min(pages));
+        let last = (start..end).rev().find(|page| !image.page(Lpn(*page)).is_zeros());
+        start..last.map_or(start, |last| last + 1)
+    };
+    let (first, behind) = (0..zones.first.0.min(pages), zones.end().min(pages)..pages);
+    std::iter::once(first).chain((0..zones.count).map(of_zone)).chain([behind]).filter(|run| !run.is_empty()).collect()
 }

@@ -27,6 +27,11 @@ pub(crate) struct Region {
     pages: u64,
 }
 
+/// Pages of the device whose first `image_pages` hold the image: behind them lies the region of the background load.
+pub fn device_pages(image_pages: u64) -> u64 {
+    Region::behind(image_pages).device_pages()
+}
+
 /// A page with random content, unlike every other.
 fn fresh(chance: &mut Choices) -> Page {
     Page::pattern(Pattern { seed: chance.bits(), compressible_percent: 0 })

@@ -70,6 +70,7 @@ pub use action::{Action, AttributeChange, Blocks, SharePart, Workload};
 pub use application::{
     Application, ApplicationFailure, ApplicationReport, Check, Recorder, RecoveredTree, Verdict, explore_application,
 };
+pub use background::device_pages;
 pub use crash::{crash, minimise, replay};
 pub use cut::DeviceCuts;
 pub use error::CrashError;

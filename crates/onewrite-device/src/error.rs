@@ -30,6 +30,12 @@ pub enum Error {
         /// The requested size.
         bytes: u64,
     },
+    /// No zone fits beside the conventional pages.
+    #[error("{bytes} bytes are too few for zones beside the pages that are rewritten in place; give a larger --size")]
+    Zones {
+        /// Bytes of the device.
+        bytes: u64,
+    },
     /// The request has more log blocks than the hybrid layer can have.
     #[error("{asked} log blocks were asked for; the spare blocks of {bytes} bytes allow {most}: --log-blocks {most}")]
     LogBlocks {

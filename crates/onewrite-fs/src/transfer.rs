@@ -14,7 +14,7 @@ pub enum Durability {
     Fua,
 }
 
-/// Sends writes of consecutive pages, in as few requests as the device's maximum transfer size allows.
+/// Sends writes of consecutive pages, in as few requests as the device's zones and its maximum transfer size allow.
 pub(crate) async fn send_run(
     port: &DevicePort,
     start: Lpn,
@@ -22,12 +22,13 @@ pub(crate) async fn send_run(
     durability: Durability,
     cause: Cause,
 ) -> Vec<InFlight> {
-    let transfer_max = port.geometry().transfer_pages_max as usize;
+    let (transfer_max, zones) = (u64::from(port.geometry().transfer_pages_max), port.geometry().zones);
     let mut under_way = Vec::new();
     let mut pages = pages.peekable();
     let mut lpn = start;
     while pages.peek().is_some() {
-        let part: Vec<Page> = pages.by_ref().take(transfer_max).collect();
+        let most = zones.map_or(transfer_max, |zones| zones.room_behind(lpn).min(transfer_max));
+        let part: Vec<Page> = pages.by_ref().take(most as usize).collect();
         let next = lpn.offset(part.len() as u64);
         let request = match durability {
             Durability::Volatile => Request::write(lpn, part, cause),

@@ -63,6 +63,7 @@ fn one(
     stack: Stack,
     (page_trace, stop): (Option<&PathBuf>, &Stop),
 ) -> Result<RunResult, LabError> {
+    let choice = &choice.under(stack);
     let spec = experiment.spec(choice, stack)?;
     let (device, partial) = experiment.device(&spec, choice, stacks, &|choice, size| choice.open(size))?;
     let pages = page_trace.map(|path| TraceWriter::create(path)).transpose()?;

@@ -3,7 +3,7 @@
 //! Its log of nodes is a part of its content: every later mount depends on what an fsync wrote there. So the explorer
 //! must know no block of it as one of a log that recovery empties.
 
-use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, PAGE_SIZE};
+use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Zones};
 use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, FsyncMode};
@@ -29,6 +29,8 @@ pub struct F2fsSubject {
     pub clean: Clean,
     /// Bytes at the end of the disk for a staging area; 0 for none.
     pub stage_bytes: u64,
+    /// Zones of the disk, if it has some.
+    pub zones: Option<Zones>,
 }
 
 impl F2fsSubject {
@@ -37,7 +39,7 @@ impl F2fsSubject {
 
     /// A subject in this mode that cleans by copying.
     pub const fn new(fsync_mode: FsyncMode) -> F2fsSubject {
-        F2fsSubject { fsync_mode, clean: Clean::Copy, stage_bytes: 0 }
+        F2fsSubject { fsync_mode, clean: Clean::Copy, stage_bytes: 0, zones: None }
     }
 
     /// The same, with a staging area: StageFS.
@@ -70,9 +72,13 @@ impl Subject for F2fsSubject {
         let options = MkfsOptions {
             unix_time: UNIX_TIME,
             stage_bytes: self.stage_bytes,
+            zones: self.zones,
             ..MkfsOptions::new(size_bytes, &mut choices.stream("mkfs", 0))
         };
         let blocks = plan(&options).map_err(|error| CrashError::Image(error.to_string()))?;
+        if let Some(zones) = self.zones {
+            (zones.first.0..zones.end()).for_each(|page| image.set(Lpn(page), Page::ZEROS));
+        }
         blocks.into_iter().for_each(|(block, page)| image.set(block.page(), page));
         Ok(())
     }

@@ -62,6 +62,11 @@ pub trait Ftl: Debug + Send + Sync {
     /// Pages of the host that hold content.
     fn mapped_pages(&self) -> u64;
 
+    /// Programmed pages of each zone, if the host writes zones itself.
+    fn zone_pointers(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// Pages of the log, for a hybrid layer.
     fn log_pages(&self) -> Option<u32> {
         None

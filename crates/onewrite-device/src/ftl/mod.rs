@@ -1,8 +1,8 @@
 //! Translation layers as state machines: map, merges and erases. They run alone without content, or as a device.
 //!
 //! [`Fast`] and [`Bast`] are hybrid layers. FAST's log blocks take pages of all data blocks; each log block of BAST
-//! takes pages of one data block. [`Dftl`] is a page-level layer with a bounded mapping cache. Each is a synchronous
-//! machine on a [`Flash`]. The flash keeps no content, only the out-of-band area of every page: the kind of the page
+//! takes pages of one data block. [`Dftl`] is a page-level layer with a bounded mapping cache. [`Open`] translates
+//! nothing: the host writes flash blocks as zones. Each is a synchronous machine on a [`Flash`]. The flash keeps no content, only the out-of-band area of every page: the kind of the page
 //! and its *version*. Every write of the host takes a new version; moved pages keep theirs. A version stands for the
 //! content, so a test can ask for it.
 //!
@@ -24,6 +24,7 @@ mod dftl;
 mod fast;
 mod flash;
 mod layer;
+mod open;
 mod rules;
 mod timed;
 
@@ -35,5 +36,6 @@ pub use dftl::{Dftl, DftlPlan};
 pub use fast::{Fast, FastPlan};
 pub use flash::{Flash, PowerLost};
 pub use layer::{Ftl, FtlPlan};
+pub use open::{Open, OpenPlan};
 pub use rules::{FtlRules, SoundFtl};
 pub use timed::TimedFtl;

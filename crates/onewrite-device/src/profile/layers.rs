@@ -1,11 +1,11 @@
 //! The translation layers of [`crate::ftl`] on the flash of a profile.
 
-use onewrite_block::{Geometry, PAGE_SIZE};
+use onewrite_block::{Geometry, PAGE_SIZE, PowerLoss};
 use serde::Deserialize;
 
 use super::Profile;
 use crate::error::Error;
-use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlDevice, FtlPlan, TimedFtl};
+use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlDevice, FtlPlan, Open, OpenPlan, TimedFtl};
 use crate::ssd::model::Model;
 use crate::ssd::shape::Shape;
 
@@ -22,6 +22,8 @@ pub enum FtlKind {
     Bast,
     /// [`Dftl`].
     Dftl,
+    /// None: [`Open`].
+    Open,
 }
 
 impl FtlKind {
@@ -32,6 +34,7 @@ impl FtlKind {
             FtlKind::Fast => "fast",
             FtlKind::Bast => "bast",
             FtlKind::Dftl => "dftl",
+            FtlKind::Open => "open",
         }
     }
 }
@@ -55,6 +58,11 @@ pub enum Layer {
         /// [`DftlPlan::cache_bytes`].
         cache_bytes: Option<u64>,
     },
+    /// [`Open`]: none, the host writes flash blocks as zones.
+    Open {
+        /// Conventional bytes behind the zones, for what the host keeps beside a file system.
+        tail_bytes: u64,
+    },
 }
 
 impl Layer {
@@ -68,6 +76,7 @@ impl Layer {
             Layer::Fast { .. } => "fast",
             Layer::Bast { .. } => "bast",
             Layer::Dftl { .. } => "dftl",
+            Layer::Open { .. } => "open",
         }
     }
 
@@ -77,6 +86,8 @@ impl Layer {
             Layer::Fast { .. } => FastPlan::SPARE_BLOCKS_MIN,
             Layer::Bast { .. } => BastPlan::SPARE_BLOCKS_MIN,
             Layer::Dftl { .. } => DftlPlan::spare_blocks_min(logical_pages, block_pages),
+            // Its page map has its own.
+            Layer::Open { .. } => 0,
         }
     }
 
@@ -89,6 +100,11 @@ impl Layer {
             Layer::Fast { random_blocks } => (random_blocks, FastPlan::random_blocks_max(space)),
             Layer::Bast { log_blocks } => (log_blocks, BastPlan::log_blocks_max(space)),
             Layer::Dftl { .. } => return Ok(()),
+            Layer::Open { tail_bytes } => {
+                let plan = open_plan(space, tail_bytes, u32::MAX);
+                let bytes = u64::from(space.logical_pages) * PAGE_SIZE as u64;
+                return plan.map(drop).ok_or(Error::Zones { bytes });
+            }
         };
         let bytes = u64::from(space.logical_pages) * PAGE_SIZE as u64;
         asked.filter(|asked| *asked > most).map_or(Ok(()), |asked| Err(Error::LogBlocks { asked, most, bytes }))
@@ -99,7 +115,7 @@ impl Layer {
         match self {
             Layer::Fast { .. } => Layer::Fast { random_blocks: None },
             Layer::Bast { .. } => Layer::Bast { log_blocks: None },
-            Layer::Dftl { .. } => self,
+            Layer::Dftl { .. } | Layer::Open { .. } => self,
         }
     }
 
@@ -111,6 +127,9 @@ impl Layer {
                 let share = u64::from(space.logical_pages) * PAGE_SIZE as u64 / Layer::CAPACITY_PER_CACHE;
                 let cache_bytes = cache_bytes.unwrap_or(share).max(DftlPlan::ENTRY_BYTES);
                 Box::new(Dftl::new(DftlPlan { space, cache_bytes }))
+            }
+            Layer::Open { tail_bytes } => {
+                Box::new(Open::new(open_plan(&space, tail_bytes, u32::MAX).expect("the layer was checked")))
             }
         }
     }
@@ -137,6 +156,7 @@ impl Profile {
             FtlKind::Fast => Some(Layer::Fast { random_blocks: flash.log_blocks }),
             FtlKind::Bast => Some(Layer::Bast { log_blocks: flash.log_blocks }),
             FtlKind::Dftl => Some(Layer::Dftl { cache_bytes: flash.map_cache_bytes }),
+            FtlKind::Open => Some(Layer::Open { tail_bytes: flash.tail_bytes }),
         }
     }
 
@@ -157,11 +177,32 @@ impl Profile {
                 (flash.ftl, flash.log_blocks) = (FtlKind::Bast, log_blocks.or(flash.log_blocks));
                 flash.is_log_asked = log_blocks.is_some();
             }
+            Some(Layer::Open { tail_bytes }) => (flash.ftl, flash.tail_bytes) = (FtlKind::Open, tail_bytes),
             Some(Layer::Dftl { cache_bytes }) => {
                 (flash.ftl, flash.map_cache_bytes) = (FtlKind::Dftl, cache_bytes.or(flash.map_cache_bytes));
             }
         }
         Ok(self)
+    }
+
+    /// The device for a file system that writes zones itself, with `tail_bytes` conventional bytes behind them.
+    /// Unchanged unless the profile is an open-channel or zoned device.
+    pub fn with_tail(mut self, tail_bytes: u64) -> Profile {
+        if let Some(flash) = &mut self.flash {
+            flash.tail_bytes = tail_bytes;
+        }
+        self
+    }
+
+    /// The device for what writes anywhere: an open-channel or zoned device goes under a translation layer of the host
+    /// (PFTL, `papers/002` §5.1), [`Dftl`] here. Unchanged otherwise.
+    pub fn translated(mut self) -> Profile {
+        if let Some(flash) = &mut self.flash
+            && flash.ftl == FtlKind::Open
+        {
+            flash.ftl = FtlKind::Dftl;
+        }
+        self
     }
 
     /// [`Profile::device`] as its concrete type, a translation layer with content and time, for callers that look
@@ -172,13 +213,16 @@ impl Profile {
     pub fn ftl_device(&self, capacity_bytes: Option<u64>) -> Result<FtlDevice, Error> {
         let Some(layer) = self.own_layer() else {
             let message =
-                "its translation layer is the page-level one of the event-driven SSD; name fast, bast or dftl";
+                "its translation layer is the page-level one of the event-driven SSD; name fast, bast, dftl or open";
             return Err(Error::Profile { name: self.name.clone(), message: message.into() });
         };
         // The profile's own number is for its full size; a smaller device takes fewer.
         let is_log_asked = self.flash.as_ref().is_some_and(|flash| flash.is_log_asked);
         let asked = if is_log_asked { layer } else { layer.open_log() };
         let (model, ftl) = self.layered(asked, capacity_bytes)?;
+        if let Layer::Open { tail_bytes } = asked {
+            return Ok(FtlDevice::new(ftl, self.open_model(model, tail_bytes)));
+        }
         let refusal =
             format!("a translation layer of kind {} keeps one owner for each page; take --ftl page", layer.name());
         let geometry = Geometry {
@@ -189,6 +233,25 @@ impl Profile {
             ..model.geometry.clone()
         };
         Ok(FtlDevice::new(ftl, Model { geometry, ..model }))
+    }
+
+    /// The model of a device without translation and without a buffer: what completes is durable.
+    fn open_model(&self, model: Model, tail_bytes: u64) -> Model {
+        let flash = self.flash.as_ref().expect("it has a layer");
+        let space = space(Layer::Open { tail_bytes }, &model.shape, 0.0);
+        let plan = open_plan(&space, tail_bytes, flash.open_zones_max).expect("the layer was checked");
+        let geometry = Geometry {
+            zones: Some(plan.zones),
+            fua: true,
+            share_pairs_max: 0,
+            share_atomic: false,
+            share_refusal: Some("an open-channel device has no map to change; take --ftl page".to_owned()),
+            on_power_loss: PowerLoss::KeepsCompleted,
+            write_buffer: None,
+            oob_hints: true,
+            ..model.geometry.clone()
+        };
+        Model { geometry, ..model }
     }
 
     /// A blank layer over this profile's flash, and the model of the flash. Refuses more log blocks than are possible
@@ -210,6 +273,12 @@ impl Profile {
         let message = "it is a hard disk and has no translation layer".into();
         Error::Profile { name: self.name.clone(), message }
     }
+}
+
+/// The zones of a device with this flash and host space; `None` if it is too small for one.
+fn open_plan(space: &FtlPlan, tail_bytes: u64, open_max: u32) -> Option<OpenPlan> {
+    let tail_pages = u32::try_from(tail_bytes.div_ceil(PAGE_SIZE as u64)).ok()?;
+    OpenPlan::new(space.logical_pages, space.block_pages, tail_pages, open_max)
 }
 
 fn space(layer: Layer, shape: &Shape, spare_percent: f64) -> FtlPlan {

@@ -34,6 +34,8 @@ const PROFILES: &[(&str, &str)] = &[
     ("microsd-adata", include_str!("../../profiles/microsd-adata.toml")),
     ("hdd-barracuda", include_str!("../../profiles/hdd-barracuda.toml")),
     ("nvme-share", include_str!("../../profiles/nvme-share.toml")),
+    ("ocssd-huawei", include_str!("../../profiles/ocssd-huawei.toml")),
+    ("zns", include_str!("../../profiles/zns.toml")),
     ("ftl-16g", include_str!("../../profiles/ftl-16g.toml")),
     ("ideal", include_str!("../../profiles/ideal.toml")),
 ];
@@ -163,6 +165,12 @@ pub struct FlashSide {
     pub ftl: FtlKind,
     /// Bytes of the mapping cache of [`Layer::Dftl`]; `None` for a share of the device, [`Layer::CAPACITY_PER_CACHE`].
     pub map_cache_bytes: Option<u64>,
+    /// Conventional bytes behind the zones of [`Layer::Open`].
+    #[serde(skip)]
+    pub(crate) tail_bytes: u64,
+    /// Most zones of [`Layer::Open`] that are open at once.
+    #[serde(default = "any_number")]
+    pub open_zones_max: u32,
     /// Log blocks of a hybrid layer ([`Layer::Fast`], [`Layer::Bast`]); `None` for as many as the spare blocks allow.
     pub log_blocks: Option<u32>,
     /// Whether the caller requested that number; if not, fewer spare blocks reduce it.
@@ -186,6 +194,10 @@ pub struct FlashSide {
     /// §2.1).
     #[serde(default = "yes")]
     pub oob_hints: bool,
+}
+
+fn any_number() -> u32 {
+    u32::MAX
 }
 
 fn yes() -> bool {
@@ -295,6 +307,11 @@ impl Profile {
     pub fn device_of_age(&self, capacity_bytes: Option<u64>, age: Age) -> Result<Box<dyn PowerCut>, Error> {
         if age == Age::New {
             return self.device(capacity_bytes);
+        }
+        if matches!(self.own_layer(), Some(Layer::Open { .. })) {
+            let message = "the host writes its flash as zones and erases it, so a new one is like an old one; leave \
+                           --age out, or take --ftl dftl";
+            return Err(Error::Profile { name: self.name.clone(), message: message.into() });
         }
         if self.disk.is_some() {
             let message = "it is a hard disk, whose speed does not depend on what was written before; leave --age out";
@@ -533,7 +550,7 @@ mod tests {
     fn every_profile_builds_a_device_at_every_size() {
         for name in Profile::names() {
             for bytes in [4 * MIB, 32 * MIB, Profile::RUN_BYTES, 32 * GIB] {
-                let device = Profile::load(name).unwrap().device(Some(bytes)).unwrap();
+                let device = Profile::load(name).unwrap().translated().device(Some(bytes)).unwrap();
                 assert_eq!(device.geometry().pages * PAGE_SIZE as u64, bytes);
                 device.check().unwrap();
             }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use onewrite_block::{Geometry, HostProfile, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
     CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Keeps, MakeDevice, Report, Stage, Subject, Violation,
-    Workload, WorkloadSpec,
+    Workload, WorkloadSpec, device_pages,
 };
-use onewrite_device::Profile;
+use onewrite_device::{Layer, Profile};
 use onewrite_fs::PolicyKind;
 use onewrite_fs::f2fs::{Clean, FsyncMode};
 use onewrite_fs::journal::padding_warnings;
@@ -153,8 +153,15 @@ impl CrashExperiment {
         }
         let profile = self.device.as_deref().map(Profile::named).transpose()?;
         let profile = profile.map(|profile| self.layer.over(profile)).transpose()?;
-        let subject = self.subject()?;
+        let mut subject = self.subject()?;
+        let profile = profile.map(|profile| match subject {
+            Explored::Ext4(_) => profile.translated(),
+            Explored::F2fs(_) => profile,
+        });
         let (options, warnings) = self.options(subject, profile.as_ref())?;
+        if let Explored::F2fs(f2fs) = &mut subject {
+            f2fs.zones = options.geometry.zones;
+        }
         Ok(Exploration {
             subject,
             options,
@@ -185,7 +192,7 @@ impl CrashExperiment {
             return refused(format!("{option} is for ext4, and --fs is f2fs; leave it out"));
         }
         let (fsync_mode, clean) = (self.fsync_mode.unwrap_or_default(), self.clean.unwrap_or_default());
-        Ok(F2fsSubject { fsync_mode, clean, stage_bytes: self.stage.unwrap_or(0) })
+        Ok(F2fsSubject { fsync_mode, clean, stage_bytes: self.stage.unwrap_or(0), zones: None })
     }
 
     fn ext4(&self) -> Result<Ext4Subject, LabError> {
@@ -217,6 +224,7 @@ impl CrashExperiment {
     fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
         let least = match subject {
             Explored::Ext4(_) => 32 * MIB,
+            Explored::F2fs(f2fs) if has_zones(profile) => ZONED_SIZE_MIN + f2fs.stage_bytes,
             Explored::F2fs(f2fs) => F2fsSubject::SIZE_MIN + f2fs.stage_bytes,
         };
         let size_bytes = self.size.unwrap_or(least);
@@ -232,6 +240,7 @@ impl CrashExperiment {
             ..ExploreOptions::default()
         };
         let geometry = match profile {
+            Some(profile) if has_zones(Some(profile)) => zoned(profile, subject, size_bytes)?.geometry().clone(),
             Some(profile) => profile.device(Some(size_bytes))?.geometry().clone(),
             None => plain.geometry.clone(),
         };
@@ -383,13 +392,32 @@ impl Exploration {
         match &self.profile {
             None => Ok(work(plan)?),
             Some(profile) => {
-                let make = |pages: u64| device(profile, pages);
+                let image_pages = self.options.size_bytes / PAGE_SIZE as u64;
+                let stage_bytes = if let Explored::F2fs(f2fs) = self.subject { f2fs.stage_bytes } else { 0 };
+                let make = |pages: u64| device(profile, pages, (pages - image_pages) * PAGE_SIZE as u64 + stage_bytes);
                 Ok(work(CrashPlan { device: Some(&make as &MakeDevice<'_>), ..plan })?)
             }
         }
     }
 }
 
-fn device(profile: &Profile, pages: u64) -> Box<dyn PowerCut> {
+/// Smallest device with zones: 39 zones of 2 MiB, and what F2FS rewrites in place.
+const ZONED_SIZE_MIN: u64 = 128 * MIB;
+
+fn has_zones(profile: Option<&Profile>) -> bool {
+    profile.is_some_and(|profile| matches!(profile.own_layer(), Some(Layer::Open { .. })))
+}
+
+/// A device with zones for an image of `size_bytes` and the background load behind it.
+fn zoned(profile: &Profile, subject: Explored, size_bytes: u64) -> Result<Box<dyn PowerCut>, LabError> {
+    let stage_bytes = if let Explored::F2fs(f2fs) = subject { f2fs.stage_bytes } else { 0 };
+    let bytes = device_pages(size_bytes / PAGE_SIZE as u64) * PAGE_SIZE as u64;
+    let profile = profile.clone().with_tail(bytes - size_bytes + stage_bytes);
+    Ok(profile.device(Some(bytes))?)
+}
+
+/// A device of `pages`; the last `tail_bytes` take writes in any order.
+fn device(profile: &Profile, pages: u64, tail_bytes: u64) -> Box<dyn PowerCut> {
+    let profile = profile.clone().with_tail(tail_bytes);
     profile.device(Some(pages * PAGE_SIZE as u64)).expect("the profile gave a smaller device before")
 }

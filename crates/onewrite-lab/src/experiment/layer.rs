@@ -17,6 +17,8 @@ pub enum Ftl {
     Bast,
     /// A page map on flash, with a mapping cache.
     Dftl,
+    /// None: the host writes flash as zones.
+    Open,
 }
 
 /// What is asked of a device's layer; `None` leaves it as the profile says.
@@ -49,6 +51,9 @@ impl LayerChoice {
             Some(Layer::Fast { .. }) => Ftl::Fast,
             Some(Layer::Bast { .. }) => Ftl::Bast,
             Some(Layer::Dftl { .. }) => Ftl::Dftl,
+            // The options that belong to a layer are for PFTL.
+            Some(Layer::Open { .. }) if self.map_cache.is_some() => Ftl::Dftl,
+            Some(Layer::Open { .. }) => Ftl::Open,
         };
         let layer = LayerChoice { ftl: Some(self.ftl.unwrap_or(own)), ..*self }.layer()?;
         Ok(profile.with_layer(layer)?)
@@ -81,6 +86,7 @@ impl LayerChoice {
             Ftl::Fast => Some(Layer::Fast { random_blocks: log_blocks }),
             Ftl::Bast => Some(Layer::Bast { log_blocks }),
             Ftl::Dftl => Some(Layer::Dftl { cache_bytes: map_cache }),
+            Ftl::Open => Some(Layer::Open { tail_bytes: 0 }),
         })
     }
 }

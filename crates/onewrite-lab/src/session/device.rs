@@ -6,6 +6,7 @@ use onewrite_block::layer::Overlay;
 use onewrite_block::{Device, MIB, PAGE_SIZE};
 use onewrite_device::{Age, FileDisk, FtlKind, Layer, Profile};
 
+use super::stack::Stack;
 use crate::error::LabError;
 use crate::results::DeviceSetup;
 
@@ -52,6 +53,22 @@ impl DeviceChoice {
                 age.name(),
                 path.display()
             ))),
+        }
+    }
+
+    /// The device as `stack` uses it. On an open-channel or zoned device F2FS writes zones, with its staging area on
+    /// conventional pages behind them; everything else has a translation layer of the host below it.
+    #[must_use]
+    pub fn under(&self, stack: Stack) -> DeviceChoice {
+        match (self, stack) {
+            (DeviceChoice::Emulated { profile, age }, Stack::F2fs(f2fs)) => {
+                let profile = Box::new((**profile).clone().with_tail(f2fs.stage_bytes));
+                DeviceChoice::Emulated { profile, age: *age }
+            }
+            (DeviceChoice::Emulated { profile, age }, _) => {
+                DeviceChoice::Emulated { profile: Box::new((**profile).clone().translated()), age: *age }
+            }
+            (disk, _) => disk.clone(),
         }
     }
 

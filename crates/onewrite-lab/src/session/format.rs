@@ -54,6 +54,10 @@ impl Plan {
     /// # Errors
     /// If the device fails.
     pub async fn write(self, port: &DevicePort) -> Result<Formatted, LabError> {
+        if let Some(zones) = port.geometry().zones {
+            let reset = Request::trim(zones.first, zones.count * zones.zone_pages, Cause::Metadata);
+            port.request(reset).await.map_err(onewrite_fs::FsError::from)?;
+        }
         write(port, self.blocks).await?;
         write(port, self.mark.into_iter().collect()).await?;
         Ok(self.formatted)
@@ -74,6 +78,10 @@ pub async fn format(port: &DevicePort, options: &FormatOptions, choices: &mut Ch
 /// If the device is too small for the file system and its journal; if an option is out of range.
 pub fn plan_ext4(port: &DevicePort, options: &FormatOptions, choices: &mut Choices) -> Result<Plan, LabError> {
     let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
+    if port.geometry().zones.is_some() {
+        let cure = "--ftl dftl puts a host's translation layer between (PFTL)";
+        return Err(LabError::Option(format!("ext4 writes anywhere, and this device has zones; {cure}")));
+    }
     let given = options.journal_bytes.map(journal_blocks).transpose()?;
     let journal_blocks = given.unwrap_or_else(|| default_journal(size_bytes));
     let plan = mkfs::plan(&MkfsOptions {
@@ -104,6 +112,7 @@ pub fn plan_f2fs(port: &DevicePort, options: &FormatOptions, choices: &mut Choic
     let size_bytes = port.geometry().pages * PAGE_SIZE as u64;
     let plan = f2fs::plan(&f2fs::MkfsOptions {
         stage_bytes: options.stage_bytes,
+        zones: port.geometry().zones,
         unix_time: options.unix_time,
         label: options.label.clone(),
         device_is_zeroed: options.is_zeroed,
@@ -141,11 +150,12 @@ async fn write(port: &DevicePort, plan: Vec<(BlockNo, Page)>) -> Result<(), LabE
     if plan.is_empty() {
         return Ok(());
     }
-    let most = port.geometry().transfer_pages_max as usize;
+    let (most, zones) = (port.geometry().transfer_pages_max as usize, port.geometry().zones);
     let mut run: Vec<Page> = Vec::new();
     let mut start = BlockNo::FIRST;
     for (block, page) in plan {
-        if !run.is_empty() && (block != start + run.len() as u64 || run.len() == most) {
+        let is_edge = zones.is_some_and(|zones| zones.place(block.page()).is_some_and(|(_, offset)| offset == 0));
+        if !run.is_empty() && (block != start + run.len() as u64 || run.len() == most || is_edge) {
             send(port, start, std::mem::take(&mut run)).await?;
         }
         if run.is_empty() {

@@ -15,6 +15,8 @@ pub enum Ftl {
     Bast,
     /// A page map on flash, with a mapping cache.
     Dftl,
+    /// None: F2FS writes flash blocks itself, as zones. ext4 and raw jobs take `dftl` instead.
+    Open,
 }
 
 /// Translation layer of an emulated device.

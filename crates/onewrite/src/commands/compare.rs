@@ -73,6 +73,7 @@ fn one(
     stack: Stack,
     all: &[Stack],
 ) -> anyhow::Result<Compared> {
+    let choice = &choice.under(stack);
     let spec = experiment.spec(choice, stack)?;
     let label = stack.to_string();
     let (device, partial) = experiment.device(&spec, choice, all, &job::opened)?;

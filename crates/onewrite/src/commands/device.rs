@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use onewrite_block::{Choices, Durable, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerLoss};
+use onewrite_block::{Choices, Durable, Geometry, Lpn, Nanos, Operation, PAGE_SIZE, Page, PowerLoss, Zones};
 use onewrite_device::micro::{self, Bench, FlushCost, Micro, Throughput};
 use onewrite_device::{Layer, OperationLatency, Profile, waf};
 use onewrite_lab::draw;
@@ -25,11 +25,15 @@ pub fn device(args: &Device) -> anyhow::Result<()> {
     if let Some(path) = &args.timeline {
         draw_timeline(&profile, args, path)?;
     }
-    let micro = micro::measure(&profile, args.size)?;
+    // Random writes need a map; an open-channel device has none, so its loads run over the host's.
+    let micro = micro::measure(&profile.clone().translated(), args.size)?;
     if let Some(path) = &args.json {
         return write_json(path, &(serde_json::to_string_pretty(&micro)? + "\n"));
     }
     show(&profile, args.size)?;
+    if let Some(Layer::Open { .. }) = profile.own_layer() {
+        outln!("\nThe loads below run over a translation layer of the host (`--ftl dftl`).");
+    }
     print_micro(&micro);
     Ok(())
 }
@@ -60,6 +64,7 @@ fn write_amplification(args: &Device, name: &str, percent: u32, range: u64) -> a
             let cache_bytes = cache_bytes.unwrap_or((16 << 30) / Layer::CAPACITY_PER_CACHE);
             waf::run_dftl(percent, range, args.seed, cache_bytes)
         }
+        Some(Layer::Open { .. }) => bail!("--ftl open translates nothing, so it amplifies nothing; take another layer"),
     };
     match &args.json {
         Some(path) => write_json(path, &(serde_json::to_string(&found)? + "\n")),
@@ -101,6 +106,10 @@ fn print_promises(geometry: &Geometry) {
     if let Some(buffer) = geometry.write_buffer {
         let (size, begins) = (buffer.bytes >> 10, buffer.eviction_begins_bytes >> 10);
         outln!("write buffer           {size} KiB; the first page may leave after {begins} KiB");
+    }
+    if let Some(Zones { count, zone_pages, open_max, .. }) = geometry.zones {
+        let open = if open_max == u32::MAX { String::new() } else { format!(", {open_max} of them open at once") };
+        outln!("zones                  {count} of {} KiB{open}", (zone_pages as usize * PAGE_SIZE) >> 10);
     }
     outln!("a power cut            {power_cut}");
 }

@@ -18,6 +18,7 @@ impl From<Ftl> for experiment::Ftl {
             Ftl::Fast => experiment::Ftl::Fast,
             Ftl::Bast => experiment::Ftl::Bast,
             Ftl::Dftl => experiment::Ftl::Dftl,
+            Ftl::Open => experiment::Ftl::Open,
         }
     }
 }

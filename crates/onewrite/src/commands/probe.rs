@@ -7,7 +7,7 @@ use onewrite_block::{Device, Executor, HostProfile, Nanos, Time};
 use onewrite_device::FileDisk;
 use onewrite_lab::experiment::wall_time;
 use onewrite_lab::probe::{self, ProbeOptions, Spread};
-use onewrite_lab::session::DeviceChoice;
+use onewrite_lab::session::{DeviceChoice, Stack};
 
 use crate::args::Probe;
 use crate::output::{self, is_stdout, write_json};
@@ -43,7 +43,7 @@ pub fn probe(args: &Probe) -> anyhow::Result<()> {
 }
 
 fn device(args: &Probe, choice: &DeviceChoice) -> anyhow::Result<Box<dyn Device>> {
-    let DeviceChoice::Disk(path) = choice else { return Ok(choice.open(Some(args.size))?) };
+    let DeviceChoice::Disk(path) = choice else { return Ok(choice.under(Stack::Raw).open(Some(args.size))?) };
     if !path.exists() {
         bail!("{}: no such file; name one that exists, or a profile", path.display());
     }

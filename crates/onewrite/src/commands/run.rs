@@ -33,8 +33,9 @@ pub fn run(args: &Run) -> anyhow::Result<()> {
     };
     outputs.check(&job::inputs(&args.job))?;
     let experiment = job::experiment(&args.job)?;
-    let choice = experiment.choice()?;
-    let spec = experiment.spec(&choice, stack(args)?)?;
+    let stack = stack(args)?;
+    let choice = experiment.choice()?.under(stack);
+    let spec = experiment.spec(&choice, stack)?;
     let (device, partial) = experiment.device(&spec, &choice, &[spec.stack], &job::opened)?;
     job::announce(&spec, &*device);
     let spinner = Spinner::new(&spec.job.name());

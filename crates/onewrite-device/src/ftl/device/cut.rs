@@ -7,6 +7,7 @@
 use onewrite_block::{Choices, DeviceError, Nanos, PAGE_SIZE, PowerCut, RecoveryReport};
 
 use super::dump::Dump;
+use super::zones::ZoneLine;
 use super::{FtlDevice, Waits};
 use crate::ftl::counters::{FlashCounters, FtlCounters};
 use crate::ftl::flash::PowerLost;
@@ -19,7 +20,8 @@ impl FtlDevice {
         if self.model.has_capacitor && self.dump.is_none() {
             self.dump = Some(self.save());
         }
-        self.ftl.flash_mut().lose_power(choices);
+        let is_finished = self.model.has_capacitor && self.line.is_some();
+        self.ftl.flash_mut().lose_power(choices, is_finished);
         self.reset_volatile();
     }
 
@@ -40,6 +42,7 @@ impl FtlDevice {
         self.given.clear();
         self.waiting_for.clear();
         self.host = Host::default();
+        self.line = None;
     }
 
     /// Lets the layer recover. The power may fail at any of its flash operations.
@@ -89,8 +92,15 @@ impl FtlDevice {
         self.ftl.flash_mut().keep_history();
         self.host.processor_free = end;
         self.is_cut = false;
+        let pointers = self.ftl.zone_pointers();
+        self.line = self.model.geometry.zones.map(|zones| ZoneLine::new(zones, pointers));
         for (lpn, page) in self.dump.take().map(|dump| dump.pages).unwrap_or_default() {
-            self.buffer.put(lpn, Some(page), Urgency::InTurn);
+            let urgency = if self.line.is_some() { Urgency::Urgent } else { Urgency::InTurn };
+            // What was programmed when the power went need not be written again.
+            let is_wanted = self.line.as_mut().is_none_or(|line| line.pass(lpn.wide()));
+            if is_wanted {
+                self.buffer.put(lpn, Some(page), urgency);
+            }
         }
         Ok(RecoveryReport {
             duration: Nanos(end - self.now),

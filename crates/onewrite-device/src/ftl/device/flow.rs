@@ -86,11 +86,12 @@ impl FtlDevice {
             };
             let lpn = Lpn::of(*start).offset(active.admitted);
             let page = std::mem::replace(&mut pages[active.admitted as usize], Page::ZEROS);
-            let waits = durable.is_fua() && !self.model.has_capacitor;
+            let has_zones = self.line.is_some();
+            let waits = (durable.is_fua() || has_zones) && !self.model.has_capacitor;
             active.admitted += 1;
             active.pending += u32::from(waits);
             let is_last = active.admitted as usize == pages.len();
-            let urgency = if waits { Urgency::Urgent } else { Urgency::InTurn };
+            let urgency = if waits || has_zones { Urgency::Urgent } else { Urgency::InTurn };
             let ticket = self.buffer.put(lpn, Some(page), urgency);
             if waits {
                 self.waiting_for.entry(lpn).or_default().push((slot, ticket));

@@ -20,6 +20,8 @@
 //! 3. The layer has at most [`FtlDevice::window`] pages that are not in flash yet. So a read waits only for these pages
 //!    and the merges that they cause.
 //!
+//! With zones ([`Open`](super::Open)) the device has no buffer of its own: a write ends when its pages are in flash.
+//!
 //! SHARE is refused: FAST and BAST have one place for a page, and no layer keeps several owners of a page.
 
 mod content;
@@ -27,6 +29,7 @@ mod cut;
 mod dump;
 mod flow;
 mod past;
+mod zones;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -48,6 +51,7 @@ use crate::ssd::host::{Host, RequestSlot, RequestStage};
 use crate::ssd::model::Model;
 use content::Contents;
 use dump::Dump;
+use zones::ZoneLine;
 
 /// A waiter for changes of the flash.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +83,8 @@ pub struct FtlDevice {
     /// FUA writes that wait until this or a newer version of a logical page is in flash.
     waiting_for: FxHashMap<Lpn, Vec<(RequestSlot, u64)>>,
     host: Host,
+    /// Write pointers of the zones, if it has zones.
+    line: Option<ZoneLine>,
     /// Newest version with a completed program. A later program of an older version is a copy.
     newest: u64,
 
@@ -96,6 +102,7 @@ impl FtlDevice {
         ftl.flash_mut().set_clock(Clock::new(model.timing.clone(), &model.shape));
         ftl.flash_mut().keep_history();
         FtlDevice {
+            line: model.geometry.zones.map(|zones| ZoneLine::new(zones, ftl.zone_pointers())),
             ftl,
             contents: Contents::default(),
             dump: None,
@@ -222,9 +229,12 @@ impl FtlDevice {
         self.counters.count(request);
         match request.operation {
             Operation::Read { start, count } => self.read(slot, Lpn::of(start).run(count)),
-            Operation::Write { ref pages, .. } => self.receive(slot, pages.len() as u64),
+            Operation::Write { .. } => self.receive_in_order(slot),
             Operation::Flush => self.flush(slot),
-            Operation::Trim { start, count } => self.trim(slot, Lpn::of(start).run(count as u32)),
+            Operation::Trim { start, count } => {
+                self.reset_zones(start, count);
+                self.trim(slot, Lpn::of(start).run(count as u32));
+            }
             Operation::Share(_) => unreachable!("refused by the geometry"),
         }
     }

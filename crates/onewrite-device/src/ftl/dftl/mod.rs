@@ -109,7 +109,16 @@ impl Dftl {
         let least = DftlPlan::spare_blocks_min(space.logical_pages, space.block_pages);
         assert!(space.spare_blocks >= least, "{} spare blocks; {least} are needed", space.spare_blocks);
         assert!(space.logical_pages <= FtlPlan::LOGICAL_PAGES_MAX, "{} pages", space.logical_pages);
-        let flash = Flash::new(space.blocks(), space.block_pages).with_entries(space.logical_pages);
+        Dftl::on(plan, Flash::new(space.blocks(), space.block_pages))
+    }
+
+    /// A device on the first blocks of a blank flash; the others belong to somebody else.
+    ///
+    /// # Panics
+    /// As [`Dftl::new`].
+    pub(super) fn on(plan: DftlPlan, flash: Flash) -> Dftl {
+        let space = plan.space;
+        let flash = flash.with_entries(space.logical_pages);
         Dftl {
             blocks: Blocks::new(block_counts(&space)),
             valid: vec![0; (space.blocks() as usize * space.block_pages as usize).div_ceil(64)],
@@ -154,9 +163,20 @@ impl Dftl {
         }
     }
 
-    fn next_stamp(&mut self) -> u64 {
+    /// The stamp of the next page that is written.
+    pub(super) fn next_stamp(&mut self) -> u64 {
         self.version += 1;
         self.version << MOVES_BITS
+    }
+
+    /// Later stamps are higher than this one of a page in somebody else's block.
+    pub(super) fn pass_stamp(&mut self, stamp: u64) {
+        self.version = self.version.max(stamp >> MOVES_BITS);
+    }
+
+    /// Counts a page of the host in somebody else's block.
+    pub(super) fn count_write(&mut self) {
+        self.counters.host_writes += 1;
     }
 
     /// The group of a page.

@@ -63,14 +63,18 @@ impl Flash {
     }
 
     /// The power fails: undoes the changes that have not happened, last change first. Chance decides about the one
-    /// under way.
-    pub(crate) fn lose_power(&mut self, choices: &mut Choices) {
+    /// under way, unless a capacitor finishes it.
+    pub(crate) fn lose_power(&mut self, choices: &mut Choices, is_finished: bool) {
         self.is_dark = true;
         let Some(history) = &mut self.history else { return };
         let lost = history.lose();
         let count = lost.len();
         for (back, change) in lost.into_iter().rev().enumerate() {
-            let remains = if back + 1 == count { Remains::by_chance(choices) } else { Remains::Nothing };
+            let remains = match back + 1 == count {
+                true if is_finished => Remains::All,
+                true => Remains::by_chance(choices),
+                false => Remains::Nothing,
+            };
             match change {
                 Change::Program(programmed) => self.undo_program(programmed, remains),
                 Change::Erase(erased) => self.undo_erase(*erased, remains),

@@ -42,7 +42,10 @@ pub(super) fn blocks(geometry: &Geometry, options: &MkfsOptions, stage_pages: u6
     blocks.push((root, root_inode(&layout, options, root, names)));
     // The chain of fsyncs begins here: nothing of what the device held before is taken for it.
     let chain = layout.segment_start(log_segment(geometry, LogKind::WarmNode));
-    blocks.push((chain, [0; PAGE_SIZE]));
+    // A zone is blank, and is written from its first block on.
+    if options.zones.is_none() {
+        blocks.push((chain, [0; PAGE_SIZE]));
+    }
     blocks.push((names, root_names()));
     debug_assert!(blocks.is_sorted_by_key(|(block, _)| *block), "in ascending order");
     let mut blocks: Vec<_> = blocks.into_iter().map(|(block, bytes)| (block, Page::from_slice(&bytes))).collect();
@@ -57,14 +60,16 @@ pub(super) fn blocks(geometry: &Geometry, options: &MkfsOptions, stage_pages: u6
 
 /// The segment with which a log begins. Logs of nodes take the first segments; those of data are spread out.
 fn log_segment(geometry: &Geometry, kind: LogKind) -> SegmentNo {
-    SegmentNo(match kind {
+    let sections = (geometry.main / geometry.section) as u32;
+    let section = match kind {
         LogKind::HotNode => 0,
         LogKind::WarmNode => 1,
         LogKind::ColdNode => 2,
         LogKind::HotData => 3,
-        LogKind::ColdData => geometry.main as u32 / 4 - 1,
-        LogKind::WarmData => geometry.main as u32 / 2 - 1,
-    })
+        LogKind::ColdData => sections / 4 - 1,
+        LogKind::WarmData => sections / 2 - 1,
+    };
+    SegmentNo(section * geometry.section as u32)
 }
 
 /// Blocks in a log: the root's inode and its names.
@@ -79,10 +84,10 @@ fn superblock(geometry: &Geometry, options: &MkfsOptions) -> RawSuperblock {
     (raw.major_ver, raw.minor_ver) = (U16::new(1), U16::new(15));
     (raw.log_sectorsize, raw.log_sectors_per_block) = (U32::new(9), U32::new(3));
     (raw.log_blocksize, raw.log_blocks_per_seg) = (U32::new(12), U32::new(9));
-    (raw.segs_per_sec, raw.secs_per_zone) = (U32::new(1), U32::new(1));
+    (raw.segs_per_sec, raw.secs_per_zone) = (number(geometry.section), U32::new(1));
     raw.checksum_offset = U32::new(SUPERBLOCK_SUM as u32);
     raw.block_count = U64::new(geometry.blocks);
-    (raw.section_count, raw.segment_count) = (number(geometry.main), number(geometry.segments));
+    (raw.section_count, raw.segment_count) = (number(geometry.main / geometry.section), number(geometry.segments));
     raw.segment_count_ckpt = number(CHECKPOINT_SEGMENTS);
     (raw.segment_count_sit, raw.segment_count_nat) = (number(geometry.sit), number(geometry.nat));
     (raw.segment_count_ssa, raw.segment_count_main) = (number(geometry.ssa), number(geometry.main));

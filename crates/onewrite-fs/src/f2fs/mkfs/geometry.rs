@@ -3,6 +3,8 @@
 //! The areas are as `mkfs.f2fs` makes them: room in SIT and SSA for each segment, in the NAT for a node in each block,
 //! or as many as the bitmaps of a checkpoint can tell apart.
 
+use onewrite_block::{Lpn, Zones};
+
 use super::options::{MkfsError, SIZE_MAX, SIZE_MIN};
 use crate::f2fs::format::checkpoint::{CHECKSUM_OFFSET, HEAD_SIZE};
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
@@ -21,6 +23,11 @@ const NAT_SEGMENTS_MIN: u64 = 20;
 /// Main segments from which on the spare part is chosen in steps of a hundredth of a percent.
 const FINE_FROM: u64 = 500;
 
+/// Fewest zones: one for each log, the reserve, what cleaning needs, and some for files.
+const SECTIONS_MIN: u64 = 32;
+/// Spare sections beside those of [`Spare`], since nothing is threaded: what is kept for checkpoints and recovery.
+const SPARE_SECTIONS: u64 = 4;
+
 /// See the module's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
@@ -36,6 +43,8 @@ pub(super) struct Geometry {
     pub(super) ssa: u64,
     /// Segments of the main area.
     pub(super) main: u64,
+    /// Segments of a section.
+    pub(super) section: u64,
     /// Blocks of a checkpoint pack behind its head for the SIT's bitmap.
     pub(super) payload: u64,
     /// What stays spare.
@@ -72,7 +81,31 @@ impl Geometry {
         let rest = segments - CHECKPOINT_SEGMENTS - 2 * (sit + nat);
         let ssa = rest.div_ceil(SEGMENT_BLOCKS);
         let main = rest - ssa;
-        Ok(Geometry { blocks, segments, sit: 2 * sit, nat: 2 * nat, ssa, main, payload, spare: Spare::of(main) })
+        let spare = Spare::of(main);
+        Ok(Geometry { blocks, segments, sit: 2 * sit, nat: 2 * nat, ssa, main, section: 1, payload, spare })
+    }
+
+    /// The same with its main area on zones; the SSA takes what is left before them.
+    ///
+    /// # Errors
+    /// If the zones are no whole segments, begin too early, or are too few.
+    pub(super) fn on_zones(self, zones: &Zones) -> Result<Geometry, MkfsError> {
+        let Zones { first: Lpn(first), zone_pages, .. } = *zones;
+        let [.., ssa_start, _] = self.starts();
+        let needed = ssa_start + self.ssa * SEGMENT_BLOCKS;
+        if !zone_pages.is_multiple_of(SEGMENT_BLOCKS) || !first.is_multiple_of(SEGMENT_BLOCKS) || first < needed {
+            return Err(MkfsError::Zones { zone_pages, first, needed });
+        }
+        let section = zone_pages / SEGMENT_BLOCKS;
+        let sections = (self.blocks.min(zones.end()).saturating_sub(first)) / zone_pages;
+        if sections < SECTIONS_MIN {
+            return Err(MkfsError::FewZones { zones: sections, least: SECTIONS_MIN });
+        }
+        let (ssa, main) = ((first - ssa_start) / SEGMENT_BLOCKS, sections * section);
+        let segments = (first - SEGMENTS_START) / SEGMENT_BLOCKS + main;
+        let Spare { segments: spare, reserved } = Spare::of(sections);
+        let spare = Spare { segments: (spare + SPARE_SECTIONS) * section, reserved: reserved * section };
+        Ok(Geometry { segments, ssa, main, section, spare, ..self })
     }
 
     /// Blocks for files and their nodes.

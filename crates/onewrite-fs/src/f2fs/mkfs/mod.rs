@@ -30,5 +30,9 @@ pub fn plan(options: &MkfsOptions) -> Result<Vec<(BlockNo, Page)>, MkfsError> {
     }
     let size_bytes = (options.size_bytes / PAGE_SIZE as u64).saturating_sub(stage_pages) * PAGE_SIZE as u64;
     let geometry = geometry::Geometry::of(size_bytes)?;
+    let geometry = match &options.zones {
+        Some(zones) => geometry.on_zones(zones)?,
+        None => geometry,
+    };
     Ok(blocks::blocks(&geometry, options, stage_pages))
 }

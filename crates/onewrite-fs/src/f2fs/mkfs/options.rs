@@ -1,6 +1,6 @@
 //! Options of a new file system, and why they are refused.
 
-use onewrite_block::Choices;
+use onewrite_block::{Choices, Zones};
 use thiserror::Error;
 
 use crate::f2fs::format::Features;
@@ -20,6 +20,8 @@ pub struct MkfsOptions {
     pub size_bytes: u64,
     /// Bytes at the end of the device for a staging area; 0 for none. The image takes the rest.
     pub stage_bytes: u64,
+    /// Zones of the device, if it has some: the main area lies on them, and a section is a zone.
+    pub zones: Option<Zones>,
     /// Name of the volume, at most [`LABEL_MAX`] words of UTF-16.
     pub label: String,
     /// Identity of the file system.
@@ -44,6 +46,7 @@ impl MkfsOptions {
         MkfsOptions {
             size_bytes,
             stage_bytes: 0,
+            zones: None,
             label: String::new(),
             uuid: random_uuid(choices),
             checkpoint_version: choices.bits() as u32 >> 1 | 1,
@@ -67,6 +70,24 @@ pub enum MkfsError {
     Stage {
         /// Bytes for it.
         stage_bytes: u64,
+    },
+    /// The zones do not suit it.
+    #[error("zones of {zone_pages} blocks from block {first} on; F2FS takes multiples of 512, behind its own {needed}")]
+    Zones {
+        /// Blocks of a zone.
+        zone_pages: u64,
+        /// First block of the zones.
+        first: u64,
+        /// Blocks before the main area.
+        needed: u64,
+    },
+    /// The zones are too few.
+    #[error("{zones} zones; F2FS takes at least {least}: one for each log, and some to clean; give a larger --size")]
+    FewZones {
+        /// Number of zones.
+        zones: u64,
+        /// Fewest that it takes.
+        least: u64,
     },
     /// The label is too long.
     #[error("a label of {words} words of UTF-16; F2FS keeps 511")]

@@ -17,6 +17,7 @@ use super::pack::Reason;
 use super::views::Checkpoints;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
+use crate::f2fs::format::checkpoint::flags;
 use crate::f2fs::space::Prepared;
 use crate::transfer::{Durability, send_run, wait_all};
 
@@ -97,8 +98,9 @@ impl Checkpoints<'_> {
         let freed = self.space.borrow_mut().note_checkpoint();
         self.space.borrow_mut().look_again();
         self.begin_stage().await?;
-        drop(gate);
+        // Before anybody takes the blocks: a TRIM that came later would drop what was written to them.
         self.trim(&freed).await;
+        drop(gate);
         Ok(())
     }
 
@@ -163,8 +165,17 @@ impl Checkpoints<'_> {
         self.syncs().flush().await
     }
 
+    /// On a device with zones, before anything is written: resets all free ones, for a power cut may have left something
+    /// in them, and moves the logs to blank ones, unless they were written in order up to an unmount.
+    pub(super) async fn enter_zones(&self) {
+        let free = self.space.borrow().free_runs();
+        self.trim(&free).await;
+        let was_unmounted = self.checkpoint.borrow().has(flags::UMOUNT);
+        self.space.borrow_mut().leave_zones(!was_unmounted);
+    }
+
     /// Tells the device which blocks hold nothing any more. A device that refuses loses nothing.
-    async fn trim(&self, freed: &[crate::block::BlockRange]) {
+    pub(super) async fn trim(&self, freed: &[crate::block::BlockRange]) {
         for run in freed {
             let _ = self.port.request(Request::trim(run.start.page(), run.count, Cause::Checkpoint)).await;
         }

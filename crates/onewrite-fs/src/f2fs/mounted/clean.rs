@@ -58,11 +58,13 @@ impl Cleaner<'_> {
         let _alone = self.changes.write().await;
         self.check_writable()?;
         for cleaned in 0..count {
-            let victim = self.space.borrow().victim(by, used_max);
-            let Some(victim) = victim else { return Ok(cleaned) };
-            self.empty(&victim).await?;
-            self.count(|counters| counters.cleaning.segments += 1);
-            if self.space.borrow().victim(by, used_max).is_some_and(|next| next.segment == victim.segment) {
+            let victims = self.space.borrow().victims(by, used_max);
+            let Some(first) = victims.first().map(|victim| victim.segment) else { return Ok(cleaned) };
+            for victim in &victims {
+                self.empty(victim).await?;
+                self.count(|counters| counters.cleaning.segments += 1);
+            }
+            if self.space.borrow().victims(by, used_max).first().is_some_and(|next| next.segment == first) {
                 // Nodes, or content without room: they leave with the checkpoint.
                 return Ok(cleaned + 1);
             }

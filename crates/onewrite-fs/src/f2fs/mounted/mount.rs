@@ -56,6 +56,10 @@ impl F2fs {
     pub async fn mount(devices: impl Into<Devices>, options: F2fsOptions) -> FsResult<F2fs> {
         let devices = devices.into().without_log("F2FS")?;
         let (mut volume, mut warnings) = open(&devices, options).await?;
+        if !options.read_only && devices.image.geometry().zones.is_some() {
+            volume.recovery().bar_named().await?;
+            volume.checkpoints().enter_zones().await;
+        }
         let mut orphans = volume.recovery().read_orphans().await?;
         let recovered = match recover(&volume, &mut orphans).await {
             Err(error) if options.read_only => {
@@ -174,7 +178,7 @@ async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, 
     let warnings = std::mem::take(&mut tables.warnings);
     let entries = read_sit(&tables).await?;
     let logs = read_logs(&tables, &entries).await?;
-    let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs);
+    let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs, port.geometry().zones.is_some());
     let area = Area::find(&port, devices.staging.as_ref(), &tables.layout, options.read_only).await?;
     let tracking = if area.is_some() { Tracking::DirtyBytes } else { Tracking::Pages };
     let pages = Pages::new(port.clone(), cache, PagesOptions { tracking, ..PagesOptions::default() });
@@ -238,10 +242,23 @@ fn check_supported(layout: &Layout, geometry: &Geometry, options: &F2fsOptions) 
             "writing F2FS with the feature {name}; mount it read-only (`-o ro`)"
         )));
     }
-    match layout.section_segments {
-        1 => Ok(()),
-        count => Err(FsError::Unsupported(format!(
-            "writing F2FS with sections of {count} segments; mount it read-only (`-o ro`)"
+    check_zones(layout, geometry)
+}
+
+/// # Errors
+/// [`FsError::Unsupported`] if the sections of the image are not the zones of the device.
+fn check_zones(layout: &Layout, geometry: &Geometry) -> FsResult<()> {
+    let Some(zones) = geometry.zones else { return Ok(()) };
+    let section = u64::from(layout.section_segments) * SEGMENT_BLOCKS;
+    let is_alike = section == zones.zone_pages
+        && layout.main.start.page() >= zones.first
+        && layout.main.end() <= BlockNo(zones.end())
+        && zones.has_whole_zones(layout.main.start.page(), layout.main.count);
+    match is_alike {
+        true => Ok(()),
+        false => Err(FsError::Unsupported(format!(
+            "an image with sections of {section} blocks on a device with zones of {}; make a new one with mkfs there",
+            zones.zone_pages
         ))),
     }
 }

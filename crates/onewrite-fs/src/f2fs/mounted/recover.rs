@@ -102,19 +102,54 @@ impl Recovery<'_> {
     /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes. A node that
     /// a later one replaces is a link, too: without it, the next recovery would not find those behind it.
     async fn bar_chain(&self, chain: &[Link], synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
+        self.bar_blocks(chain, synced).await?;
+        synced.keys().for_each(|owner| self.numbers.borrow_mut().hold(*owner));
+        self.open_room().await
+    }
+
+    async fn bar_blocks(&self, chain: &[Link], synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
         chain.iter().for_each(|link| self.space.borrow_mut().bar_block(link.block));
-        for (owner, file) in synced {
-            self.numbers.borrow_mut().hold(*owner);
-            for block in file.nodes.values() {
+        for file in synced.values() {
+            for (offset, block) in &file.nodes {
                 let page = self.read_block(*block).await?;
                 let mut space = self.space.borrow_mut();
-                let addresses = (0..POINTERS).map(|index| node::pointer(&page.bytes()[..], index));
-                for address in addresses {
-                    space.bar_block(BlockNo(address.into()));
+                for address in self.addresses_in(*offset, &page) {
+                    space.bar_block(address);
                 }
             }
         }
-        self.open_room().await
+        Ok(())
+    }
+
+    /// What the node at `offset` in the tree of its file says about blocks of content.
+    fn addresses_in(&self, offset: u32, page: &Page) -> Vec<BlockNo> {
+        let bytes = page.bytes();
+        let shape = || Inode::decode_unverified(&bytes[..], node::footer(&bytes[..]).ino, &self.layout);
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let words: Vec<u32> = match (offset, shape().map(|inode| inode.shape())) {
+            (0, Ok(shape)) => (0..shape.address_count()).map(|slot| word(shape.address_at(slot))).collect(),
+            (offset, _) if offset == 0 || is_direct(offset) => {
+                (0..POINTERS).map(|index| node::pointer(&bytes[..], index)).collect()
+            }
+            _ => Vec::new(),
+        };
+        words.into_iter().map(|word| BlockNo(word.into())).collect()
+    }
+
+    /// Keeps everything that the chain and the staging area name, before free zones are reset and logs enter them.
+    ///
+    /// # Errors
+    /// As [`Recovery::recover`] and [`Recovery::recover_stage`].
+    pub(super) async fn bar_named(&self) -> FsResult<()> {
+        let chain = self.read_chain().await?;
+        let synced = synced_files(&chain);
+        if !synced.is_empty() {
+            self.bar_blocks(&chain, &synced).await?;
+        }
+        if let Some(merged) = self.read_staged().await? {
+            self.bar_staged(&merged);
+        }
+        Ok(())
     }
 
     /// Lets the logs pass what was barred and take the reserve.

@@ -5,7 +5,7 @@
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::{RESERVE, Space, THREADED_FROM};
+use super::{Space, THREADED_FROM};
 use crate::block::BlockNo;
 use crate::f2fs::format::SegmentNo;
 use crate::f2fs::format::checkpoint::LogPosition;
@@ -62,6 +62,11 @@ impl Log {
         summary::put_entry(&mut self.owners[..], index, owner.summary, owner.version);
     }
 
+    /// Lets nothing be left for it in its segment.
+    pub(super) fn end(&mut self) {
+        self.position.next = BLOCKS as u16;
+    }
+
     pub(super) fn is_full(&self) -> bool {
         usize::from(self.position.next) >= BLOCKS
     }
@@ -104,7 +109,7 @@ impl Space {
     }
 
     /// Leaves a full segment: its summary goes to the SSA, and the log goes on elsewhere, if it can.
-    fn leave(&mut self, kind: LogKind) {
+    pub(super) fn leave(&mut self, kind: LogKind) {
         let log = &self.logs[kind as usize];
         let page = Page::from_slice(&log.owners[..]);
         self.full.insert(self.layout.ssa + u64::from(log.segment().0), page);
@@ -116,6 +121,10 @@ impl Space {
     /// Lets a log that has nothing left look again, for example after a checkpoint.
     pub(in crate::f2fs) fn look_again(&mut self) {
         for kind in LogKind::ALL {
+            // In a zone it stood in for the checkpoint only.
+            if self.sections.has_zones() && self.astray[kind as usize] {
+                self.logs[kind as usize].end();
+            }
             if self.log(kind).is_full() {
                 self.enter_next(kind);
             }
@@ -156,6 +165,7 @@ impl Space {
 
     /// Lets a log stand at the first block of `segment` that nothing uses now; false if there is none.
     fn stand_in(&mut self, kind: LogKind, segment: SegmentNo) -> bool {
+        self.astray[kind as usize] = true;
         let found = &self.segments[segment.0 as usize];
         let Some(first) = (0..BLOCKS).find(|index| !found.is_used(*index)) else { return false };
         self.logs[kind as usize].position = LogPosition { segment, next: first as u16, is_threaded: true };
@@ -171,22 +181,28 @@ impl Space {
     }
 
     fn enter_next(&mut self, kind: LogKind) {
-        let kept = if self.uses_reserve { 0 } else { RESERVE };
+        let kept = self.kept_from(kind);
         let fresh = |space: &Space| space.free.next(space.log(kind).segment()).filter(|_| space.free.count() > kept);
-        let is_scarce = self.free.count() <= THREADED_FROM;
+        let is_scarce = self.free.count() <= THREADED_FROM && !self.sections.are_whole();
         let entered = match if is_scarce { self.take_prepared(kind) } else { None } {
             Some(prepared) => Some((prepared.segment, prepared.owners, true)),
-            None => fresh(self).map(|segment| (segment, Box::new([0; PAGE_SIZE]), false)),
+            None => self.next_in_section(kind).or_else(|| fresh(self)).map(blank),
         };
         let Some((segment, mut owners, is_threaded)) = entered else {
             self.logs[kind as usize].position.next = BLOCKS as u16;
             return;
         };
-        self.free.take(segment);
+        self.astray[kind as usize] = false;
+        self.take_section(segment);
         self.segments[segment.0 as usize].set_log(kind);
         self.changed.insert(segment);
         summary::put_kind(&mut owners[..], if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data });
         let first = (0..BLOCKS).find(|index| self.is_open(segment, *index)).unwrap_or(BLOCKS);
         self.logs[kind as usize] = Log { position: LogPosition { segment, next: first as u16, is_threaded }, owners };
     }
+}
+
+/// A segment that a log enters at its first block.
+fn blank(segment: SegmentNo) -> (SegmentNo, Box<[u8; PAGE_SIZE]>, bool) {
+    (segment, Box::new([0; PAGE_SIZE]), false)
 }

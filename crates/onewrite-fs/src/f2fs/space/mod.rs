@@ -18,6 +18,7 @@
 
 mod free;
 mod logs;
+mod sections;
 mod segment;
 mod threads;
 mod victims;
@@ -35,6 +36,7 @@ use crate::api::{FsError, FsResult};
 use crate::block::{BlockNo, BlockRange};
 use free::FreeSegments;
 pub(super) use logs::{Log, Owner, Prepared};
+use sections::Sections;
 use segment::{Map, Segment};
 pub(super) use victims::{Victim, VictimBy};
 
@@ -42,11 +44,19 @@ pub(super) use victims::{Victim, VictimBy};
 const RESERVE: usize = 6;
 /// With as many free segments or fewer, logs thread through free blocks of used segments.
 const THREADED_FROM: usize = RESERVE + 2;
+/// As [`RESERVE`], in sections, where nothing is threaded: a mount behind a power cut moves the logs to new ones.
+const RESERVE_SECTIONS: usize = 8;
+/// Sections of it that are not for cleaning.
+const RESERVE_FROM_CLEANING: usize = 5;
 
 /// See the module's head.
 pub(super) struct Space {
     layout: Layout,
     segments: Vec<Segment>,
+    /// What is taken, cleaned and given back as a whole.
+    sections: Sections,
+    /// Logs that do not go on in the section in which they stand.
+    astray: [bool; 6],
     /// Blocks taken since the last checkpoint, by segment.
     taken: BTreeMap<SegmentNo, Map>,
     /// Segments whose entry differs from that of the last checkpoint.
@@ -82,7 +92,15 @@ pub(super) struct Counts {
 impl Space {
     /// The space as a checkpoint has it: `entries` for all segments, and the owners of the blocks of the logs'
     /// segments.
-    pub(super) fn new(layout: &Layout, checkpoint: &Checkpoint, entries: &[SitEntry], logs: [Log; 6]) -> Space {
+    ///
+    /// On a device with zones a log writes each section in order, from its first block to its last.
+    pub(super) fn new(
+        layout: &Layout,
+        checkpoint: &Checkpoint,
+        entries: &[SitEntry],
+        logs: [Log; 6],
+        has_zones: bool,
+    ) -> Space {
         let raw = &checkpoint.raw;
         let counts = Counts {
             user_blocks: raw.user_block_count.get(),
@@ -91,14 +109,13 @@ impl Space {
             inodes: raw.valid_inode_count.get(),
         };
         let segments: Vec<Segment> = entries.iter().map(Segment::new).collect();
-        let mut free = FreeSegments::new(segments.len());
-        let stand = |segment: usize| logs.iter().any(|log| log.segment().0 as usize == segment);
-        for (index, _) in segments.iter().enumerate().filter(|(index, segment)| segment.is_unused() && !stand(*index)) {
-            free.give(SegmentNo(index as u32));
-        }
-        Space {
+        let free = FreeSegments::new(segments.len());
+        let sections = Sections::new(layout, has_zones);
+        let mut space = Space {
             layout: layout.clone(),
             segments,
+            sections,
+            astray: [false; 6],
             taken: BTreeMap::new(),
             changed: BTreeSet::new(),
             free,
@@ -109,7 +126,13 @@ impl Space {
             full: BTreeMap::new(),
             counts,
             age: raw.elapsed_time.get(),
+        };
+        for section in space.sections.all().filter(|section| space.is_vacant(section)).collect::<Vec<_>>() {
+            for segment in section {
+                space.free.give(SegmentNo(segment));
+            }
         }
+        space
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -178,7 +201,7 @@ impl Space {
     }
 
     fn mark(&mut self, segment: SegmentNo, index: usize, kind: LogKind) {
-        self.free.take(segment);
+        self.take_section(segment);
         self.segments[segment.0 as usize].take(index, kind, self.age);
         self.taken.entry(segment).or_default().set(index);
         self.changed.insert(segment);
@@ -190,7 +213,7 @@ impl Space {
         let Some((segment, index)) = self.layout.position(block) else { return };
         self.taken.entry(segment).or_default().set(index);
         if !self.barred.contains(&segment) {
-            self.free.take(segment);
+            self.take_section(segment);
             self.barred.push(segment);
         }
     }
@@ -226,16 +249,17 @@ impl Space {
 
     /// Whether the whole reserve is there, so that recovery finds room after an fsync.
     pub(super) fn has_reserve(&self) -> bool {
-        self.free.count() >= RESERVE
+        self.free.count() >= self.reserved()
     }
 
     /// Whether a checkpoint would give back segments that are needed, or `nodes` changed nodes need all that is left.
     pub(super) fn wants_checkpoint(&self, nodes: usize) -> bool {
         let is_starved = self.logs.iter().any(Log::is_full);
-        let is_scarce = self.free.count() <= THREADED_FROM + nodes / SEGMENT_BLOCKS as usize;
+        let is_scarce = self.free.count() <= self.scarce_from() + nodes / SEGMENT_BLOCKS as usize;
         let is_emptied = |segment: &SegmentNo| self.segments[segment.0 as usize].used() == 0;
-        let emptied = || self.changed.iter().filter(|segment| is_emptied(segment)).count();
-        is_starved && self.has_changes() || is_scarce && emptied() > self.logs.len()
+        let emptied = || self.changed.iter().filter(|segment| is_emptied(segment)).count() > self.logs.len();
+        let gives_back = || if self.sections.are_whole() { self.has_emptied_section() } else { emptied() };
+        is_starved && self.has_changes() || is_scarce && gives_back()
     }
 
     /// Segments without a block in use in which no log stands, as a checkpoint counts them.
@@ -273,6 +297,9 @@ impl Space {
             self.segments[segment.0 as usize].note_checkpoint();
             freed.push(segment);
         }
+        if self.sections.are_whole() {
+            return self.free_sections(&freed);
+        }
         freed.sort_unstable();
         freed.dedup();
         freed.retain(|segment| self.segments[segment.0 as usize].is_unused() && !stand.contains(segment));
@@ -289,7 +316,10 @@ impl Space {
             let number = SegmentNo(index as u32);
             segment.check().map_err(|problem| format!("segment {number}: {problem}"))?;
             let holds_nothing = segment.is_unused() && !self.taken.contains_key(&number);
-            let is_free = holds_nothing && !stand.contains(&number) && !self.barred.contains(&number);
+            let is_free = match self.sections.are_whole() {
+                true => self.is_vacant(&self.sections.of(number)),
+                false => holds_nothing && !stand.contains(&number) && !self.barred.contains(&number),
+            };
             if self.free.contains(number) != is_free {
                 return Err(format!("segment {number} is free: {is_free}; the free segments say otherwise"));
             }

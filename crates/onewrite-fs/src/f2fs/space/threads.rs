@@ -18,7 +18,7 @@ const OPEN_MIN: usize = 16;
 impl Space {
     /// A segment that should be prepared, with the block of its summary; `None` if enough are.
     pub(in crate::f2fs) fn wants_prepared(&self) -> Option<(SegmentNo, BlockNo)> {
-        if self.free.count() > THREADED_FROM {
+        if self.free.count() > THREADED_FROM || self.sections.are_whole() {
             return None;
         }
         let segment = [SummaryKind::Data, SummaryKind::Node].into_iter().find_map(|kind| self.best_thread(kind))?;

@@ -1,5 +1,7 @@
 //! Victims: which segment cleaning empties next.
 
+use std::ops::Range;
+
 use super::logs::BLOCKS;
 use super::{Log, Prepared, Space};
 use crate::block::BlockNo;
@@ -28,8 +30,32 @@ pub(in crate::f2fs) struct Victim {
 }
 
 impl Space {
+    /// The segments of the best section with at most `used_max` blocks of a segment in use; empty if there is none.
+    /// Where sections are not whole, that is one segment.
+    pub(in crate::f2fs) fn victims(&self, by: VictimBy, used_max: u16) -> Vec<Victim> {
+        match self.sections.are_whole() {
+            true => self.victim_section(by),
+            false => self.victim(by, used_max).into_iter().collect(),
+        }
+    }
+
+    /// Nothing is threaded there, so any section counts from which something is gained.
+    fn victim_section(&self, by: VictimBy) -> Vec<Victim> {
+        let usable = self.sections.all().filter(|section| {
+            let used = self.used_in(section);
+            used > 0 && used < Space::blocks_in(section) && !self.is_kept_section(section)
+        });
+        let gain =
+            |section: &Range<u32>| -> u64 { section.clone().map(|segment| self.gain(SegmentNo(segment), by)).sum() };
+        let Some(section) = usable.max_by_key(|section| (gain(section), std::cmp::Reverse(section.start))) else {
+            return Vec::new();
+        };
+        let is_used = |segment: &SegmentNo| self.segments[segment.0 as usize].used() > 0;
+        section.map(SegmentNo).filter(is_used).map(|segment| self.victim_of(segment)).collect()
+    }
+
     /// The best segment with at most `used_max` blocks in use; `None` if there is none.
-    pub(in crate::f2fs) fn victim(&self, by: VictimBy, used_max: u16) -> Option<Victim> {
+    fn victim(&self, by: VictimBy, used_max: u16) -> Option<Victim> {
         let stand = self.logs.each_ref().map(Log::segment);
         let is_kept = |segment: &SegmentNo| {
             let is_prepared = self.prepared.iter().any(|Prepared { segment: other, .. }| other == segment);
@@ -40,12 +66,16 @@ impl Space {
             let used = self.segments[segment.0 as usize].used();
             used > 0 && used <= used_max && !is_kept(segment)
         });
-        let segment = usable.max_by_key(|segment| (self.gain(*segment, by), std::cmp::Reverse(segment.0)))?;
+        let best = usable.max_by_key(|segment| (self.gain(*segment, by), std::cmp::Reverse(segment.0)));
+        best.map(|segment| self.victim_of(segment))
+    }
+
+    fn victim_of(&self, segment: SegmentNo) -> Victim {
         let found = &self.segments[segment.0 as usize];
         let start = self.layout.segment_start(segment);
         let blocks = (0..BLOCKS).filter(|index| found.is_used(*index)).map(|index| (start + index as u64, index));
         let summary = self.layout.ssa + u64::from(segment.0);
-        Some(Victim { segment, holds_nodes: found.holds_nodes(), blocks: blocks.collect(), summary })
+        Victim { segment, holds_nodes: found.holds_nodes(), blocks: blocks.collect(), summary }
     }
 
     /// How good a victim is; larger is better.
@@ -60,7 +90,7 @@ impl Space {
 
     /// Whether cleaning should empty segments before anybody takes more.
     pub(in crate::f2fs) fn is_short(&self) -> bool {
-        self.free.count() <= super::THREADED_FROM
+        self.free.count() <= self.scarce_from()
     }
 
     /// Whether less than a share of all segments, one in `share`, is free.

@@ -40,7 +40,7 @@ impl Subject {
         match self.layer {
             Layer::Fast { .. } => "fast",
             Layer::Bast { .. } => "bast",
-            Layer::Dftl { .. } => "page",
+            Layer::Dftl { .. } | Layer::Open { .. } => "page",
         }
     }
 }

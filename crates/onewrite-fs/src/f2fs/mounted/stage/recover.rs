@@ -26,16 +26,7 @@ impl Recovery<'_> {
     /// [`FsError::Damaged`] if something else wrote the image since the log was written, or a record contradicts the
     /// checkpoint; device errors.
     pub(in crate::f2fs::mounted) async fn recover_stage(&self, orphans: &mut Vec<Nid>) -> FsResult<Option<Recovered>> {
-        let Some(stage) = &self.stage else { return Ok(None) };
-        let mut scanned = stage.area.scan().await?;
-        if !self.is_bound(stage, &scanned).await? {
-            return Ok(None);
-        }
-        self.drop_unwritten(&mut scanned).await?;
-        let merged = Merged::of(&scanned)?;
-        if merged.transactions == 0 {
-            return Ok(None);
-        }
+        let (Some(stage), Some(merged)) = (&self.stage, self.read_staged().await?) else { return Ok(None) };
         let _changes = self.changes.read().await;
         self.orphans.load(orphans);
         self.bar_merged(&merged).await?;
@@ -51,6 +42,21 @@ impl Recovery<'_> {
         }
         let files = merged.files.len() as u64;
         Ok(Some(Recovered { files, nodes: 0, transactions: merged.transactions }))
+    }
+
+    /// What the log says that the checkpoint lacks; `None` if it says nothing.
+    ///
+    /// # Errors
+    /// As [`Recovery::recover_stage`].
+    pub(in crate::f2fs::mounted) async fn read_staged(&self) -> FsResult<Option<Merged>> {
+        let Some(stage) = &self.stage else { return Ok(None) };
+        let mut scanned = stage.area.scan().await?;
+        if !self.is_bound(stage, &scanned).await? {
+            return Ok(None);
+        }
+        self.drop_unwritten(&mut scanned).await?;
+        let merged = Merged::of(&scanned)?;
+        Ok((merged.transactions > 0).then_some(merged))
     }
 
     /// Whether the log continues the image's checkpoint. If it does not, the area must say that the checkpoint is ours.
@@ -110,12 +116,15 @@ impl Recovery<'_> {
 
     /// Keeps the logs away from blocks that the log names, and its new inodes' numbers from other nodes.
     async fn bar_merged(&self, merged: &Merged) -> FsResult<()> {
-        for (nid, file) in &merged.files {
-            self.numbers.borrow_mut().hold(*nid);
-            let blocks = file.pages.values().filter_map(|page| page.block);
-            blocks.for_each(|mapped| self.space.borrow_mut().bar_block(mapped.block));
-        }
+        merged.files.keys().for_each(|nid| self.numbers.borrow_mut().hold(*nid));
+        self.bar_staged(merged);
         self.open_room().await
+    }
+
+    /// Keeps the logs away from blocks that the log names.
+    pub(in crate::f2fs::mounted) fn bar_staged(&self, merged: &Merged) {
+        let blocks = merged.files.values().flat_map(|file| file.pages.values()).filter_map(|page| page.block);
+        blocks.for_each(|mapped| self.space.borrow_mut().bar_block(mapped.block));
     }
 
     /// Deletes an inode of the checkpoint.
