@@ -56,6 +56,8 @@ pub enum Target<F> {
     Nowhere,
     /// The file changed during the call: the caller looks for dirty pages again.
     Changed,
+    /// Nothing gets a target now. The caller waits for what it has under way, then for [`Backing::until_open`].
+    Later,
 }
 
 /// How pages reached the device.
@@ -146,6 +148,9 @@ pub trait Backing {
     /// # Errors
     /// Device errors and damage.
     async fn target(&self, file: &Self::File, pages: Range<u64>) -> FsResult<Target<Self::Found>>;
+
+    /// Waits until [`Backing::target`] has targets again.
+    async fn until_open(&self) {}
 
     /// Block of the first page of `run`; the other pages follow it. `run` is the part of the target that is written.
     fn assign(&self, file: &Self::File, run: Range<u64>, found: &Self::Found) -> BlockNo;

@@ -185,6 +185,11 @@ impl Pages {
         while index < end {
             let (count, found) = match backing.target(file, index..end).await? {
                 Target::Changed => continue,
+                // Who writes past the cache keeps whoever closes the way from doing so.
+                Target::Later => {
+                    backing.until_open().await;
+                    continue;
+                }
                 Target::Room { count, found } => (count.min(end - index), found),
                 Target::Nowhere => {
                     let place = format!("inode {}, page {index}", file.number());

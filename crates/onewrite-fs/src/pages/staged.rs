@@ -35,10 +35,22 @@ impl Pages {
         file: &B::File,
         wanted: impl Fn(&DirtyBytes) -> bool,
     ) -> FsResult<()> {
-        let mut outcome = Ok(());
-        for run in self.dirty_runs(file, wanted) {
+        let runs = self.dirty_runs(file, wanted);
+        // All runs are under way together, but what a batch leaves over.
+        let (mut outcome, mut sent) = (Ok(()), Vec::new());
+        for run in &runs {
+            match self.send_batch(backing, file, run.clone()).await {
+                Ok(batch) => sent.push(batch),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        for batch in sent {
+            outcome = outcome.and(self.finish_batch(backing, file, batch).await);
+        }
+        for run in self.still_dirty(file, runs) {
             outcome = outcome.and(self.write_pages(backing, file, run).await);
         }
+        self.dirty_files().note_clean(file);
         self.wait_for_writes(file).await;
         match file.pages().take_write_error() {
             Some(error) => Err(error),
@@ -60,6 +72,14 @@ impl Pages {
             }
         }
         runs
+    }
+
+    /// The runs that still have a dirty page.
+    fn still_dirty(&self, file: &impl PagedFile, runs: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let cache = self.cache.borrow();
+        let is_dirty =
+            |run: &Range<u64>| cache.dirty_pages(file.number(), run.start).next().is_some_and(|at| at < run.end);
+        runs.into_iter().filter(is_dirty).collect()
     }
 
     /// Whether pages of a file are under way to the device.

@@ -21,6 +21,8 @@ pub(super) struct Batch<F> {
     under_way: Vec<InFlight>,
     page_count: usize,
     next: Option<u64>,
+    /// Whether it ends because nothing got a target.
+    is_late: bool,
 }
 
 impl Pages {
@@ -58,8 +60,11 @@ impl Pages {
     /// Writes one batch and waits; gives the page to continue at, if there may be more.
     async fn write_batch<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<Option<u64>> {
         let batch = self.send_batch(backing, file, pages).await?;
-        let next = batch.next;
+        let (next, is_late) = (batch.next, batch.is_late);
         self.finish_batch(backing, file, batch).await?;
+        if is_late {
+            backing.until_open().await;
+        }
         Ok(next)
     }
 
@@ -108,7 +113,7 @@ impl Pages {
         file: &B::File,
         pages: Range<u64>,
     ) -> FsResult<Batch<B::Found>> {
-        let mut batch = Batch { runs: Vec::new(), under_way: Vec::new(), page_count: 0, next: None };
+        let mut batch = Batch { runs: Vec::new(), under_way: Vec::new(), page_count: 0, next: None, is_late: false };
         let mut index = pages.start;
         while let Some(start) = self.next_dirty(file, index..pages.end) {
             if batch.page_count >= BATCH_PAGES {
@@ -124,6 +129,10 @@ impl Pages {
                 Ok(Target::Nowhere) => {
                     index = start + 1;
                     continue;
+                }
+                Ok(Target::Later) => {
+                    (batch.next, batch.is_late) = (Some(start), true);
+                    break;
                 }
                 Err(error) => {
                     self.give_up(backing, file, batch).await;

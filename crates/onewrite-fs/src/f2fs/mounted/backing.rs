@@ -99,38 +99,40 @@ impl Backing for Volume {
     }
 
     async fn target(&self, file: &File, pages: Range<u64>) -> FsResult<Target<Found>> {
-        loop {
-            self.check_writable()?;
-            if self.gate.is_closed() {
-                self.pages.progress().until(|| !self.gate.is_closed()).await;
-                continue;
-            }
-            let Named::By(slot) = self.maps().find(file, pages.start).await? else { return Ok(Target::Nowhere) };
-            if self.gate.is_closed() {
-                continue;
-            }
-            // A hole: a truncation is dropping the page.
-            if self.maps().address(&slot) == DataAddress::Hole {
-                return Ok(Target::Nowhere);
-            }
-            let is_moving = self.cleaner().is_moving(file, pages.start);
-            let kind = if is_moving { LogKind::ColdData } else { Volume::log_of_content(file) };
-            let most = slot.left.min(pages.end - pages.start);
-            let room = self.space.borrow().run_of(kind, most);
-            if room == 0 {
-                // The next checkpoint makes room; the page stays dirty until then.
-                self.wanted.ask();
-                return Ok(Target::Nowhere);
-            }
-            let ends = |count: &u64| {
-                let is_hole = self.maps().address(&slot.behind(*count)) == DataAddress::Hole;
-                is_hole || self.cleaner().is_moving(file, pages.start + count) != is_moving
-            };
-            let count = (1..room).find(ends).unwrap_or(room);
-            let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
-            let found = Found::new(slot, pages.start, kind, version);
-            return Ok(Target::Room { count, found });
+        self.check_writable()?;
+        // The checkpoint that closed it waits for what passed: nobody waits for it with pages under way.
+        if self.gate.is_closed() {
+            return Ok(Target::Later);
         }
+        let Named::By(slot) = self.maps().find(file, pages.start).await? else { return Ok(Target::Nowhere) };
+        if self.gate.is_closed() {
+            return Ok(Target::Later);
+        }
+        // A hole: a truncation is dropping the page.
+        if self.maps().address(&slot) == DataAddress::Hole {
+            return Ok(Target::Nowhere);
+        }
+        let is_moving = self.cleaner().is_moving(file, pages.start);
+        let kind = if is_moving { LogKind::ColdData } else { Volume::log_of_content(file) };
+        let most = slot.left.min(pages.end - pages.start);
+        let room = self.space.borrow().run_of(kind, most);
+        if room == 0 {
+            // The next checkpoint makes room; the page stays dirty until then.
+            self.wanted.ask();
+            return Ok(Target::Nowhere);
+        }
+        let ends = |count: &u64| {
+            let is_hole = self.maps().address(&slot.behind(*count)) == DataAddress::Hole;
+            is_hole || self.cleaner().is_moving(file, pages.start + count) != is_moving
+        };
+        let count = (1..room).find(ends).unwrap_or(room);
+        let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
+        let found = Found::new(slot, pages.start, kind, version);
+        Ok(Target::Room { count, found })
+    }
+
+    async fn until_open(&self) {
+        self.pages.progress().until(|| !self.gate.is_closed()).await;
     }
 
     fn assign(&self, file: &File, run: Range<u64>, found: &Found) -> BlockNo {
