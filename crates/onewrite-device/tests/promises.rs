@@ -12,7 +12,7 @@ use onewrite_block::{
 use onewrite_device::Profile;
 
 fn device(profile: &str) -> Box<dyn PowerCut> {
-    Profile::load(profile).unwrap().device(Some(16 * MIB)).unwrap()
+    Profile::load(profile).unwrap().translated().device(Some(16 * MIB)).unwrap()
 }
 
 /// Runs one request; returns its outcome and its time.

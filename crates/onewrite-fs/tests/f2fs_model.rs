@@ -16,7 +16,7 @@ use onewrite_block::{Choices, Device};
 use onewrite_fs::f2fs::{Clean, F2fsOptions, FsyncMode};
 use operations::model::Model;
 use operations::tasks::{MOUNTS, Run, assert_mixed, mounted};
-use support::f2fs_volume::{Left, assert_clean, new_staged_disk, with_mount};
+use support::f2fs_volume::{Left, assert_clean, new_staged_disk, new_zoned_disk, with_mount};
 use support::seeds;
 use support::volume::image;
 
@@ -24,11 +24,14 @@ const MIB: u64 = 1024 * 1024;
 
 /// Runs one seed on a disk of 128 MiB, beside a staging area of `stage_bytes`.
 fn run(seed: u64, options: F2fsOptions, stage_bytes: u64) {
+    run_on(seed, options, Box::new(new_staged_disk(128 * MIB + stage_bytes, stage_bytes)));
+}
+
+fn run_on(seed: u64, options: F2fsOptions, mut device: Box<dyn Device>) {
     let F2fsOptions { cache_pages, fsync_mode, .. } = options;
     let name = format!("ONEWRITE_SEED={seed}, {fsync_mode:?}, cache of {cache_pages} pages");
     let choices = Choices::new(seed);
     let (mut model, mut failures) = (Model::default(), 0);
-    let mut device: Box<dyn Device> = Box::new(new_staged_disk(128 * MIB + stage_bytes, stage_bytes));
     for mount in 0..MOUNTS {
         let choices = choices.stream("mount", mount);
         let (run_name, before) = (name.clone(), model);
@@ -69,6 +72,14 @@ fn tasks_over_segments_cleaned_by_share_agree_with_the_model() {
 fn tasks_over_a_staging_area_agree_with_the_model() {
     for (first, cache_pages, stage_bytes) in [(500, 512, MIB / 4), (600, 16_384, MIB)] {
         seeds(first, 3).for_each(|seed| run(seed, F2fsOptions { cache_pages, ..F2fsOptions::default() }, stage_bytes));
+    }
+}
+
+#[test]
+fn tasks_over_zones_agree_with_the_model() {
+    for (first, cache_pages, stage_bytes) in [(700, 16_384, 0), (800, 512, 0), (900, 1024, MIB)] {
+        let options = F2fsOptions { cache_pages, ..F2fsOptions::default() };
+        seeds(first, 2).for_each(|seed| run_on(seed, options, new_zoned_disk(192 * MIB, stage_bytes)));
     }
 }
 

@@ -3,7 +3,11 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use onewrite_block::{Choices, Device, DevicePort, Executor, Geometry, Image, PAGE_SIZE, RamDisk};
+use onewrite_block::{
+    Bell, Cause, Choices, Completion, Counters, Device, DeviceError, DevicePort, Executor, Geometry, Image, Nanos,
+    NextEvent, PAGE_SIZE, PowerCut, RamDisk, Request, Token,
+};
+use onewrite_device::Profile;
 use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
@@ -26,6 +30,75 @@ pub fn new_staged_disk(size_bytes: u64, stage_bytes: u64) -> RamDisk {
         disk.put(block.page(), page);
     }
     disk
+}
+
+/// An emulated device whose time begins anew with each run that it is attached to.
+struct Anew {
+    device: Box<dyn PowerCut>,
+    /// The device's time when the present run began, and now.
+    begun: u64,
+    last: u64,
+}
+
+impl Anew {
+    fn at(&mut self, now: Nanos) -> Nanos {
+        self.last = self.last.max(self.begun + now.0);
+        Nanos(self.last)
+    }
+}
+
+impl Device for Anew {
+    fn geometry(&self) -> &Geometry {
+        self.device.geometry()
+    }
+
+    fn attached(&mut self, bell: Option<Bell>) {
+        self.begun = self.last;
+        self.device.attached(bell);
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        let now = self.at(now);
+        self.device.submit(token, request, now);
+    }
+
+    fn next_event(&self) -> NextEvent {
+        self.device.next_event().moment().map(|moment| Nanos(moment.0.saturating_sub(self.begun))).into()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        let to = self.at(to);
+        self.device.advance(to, completed);
+    }
+
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    fn reset_counters(&mut self) {
+        self.device.reset_counters();
+    }
+}
+
+/// An open-channel SSD with an image on its zones, and a staging area of `stage_bytes` at its end.
+pub fn new_zoned_disk(size_bytes: u64, stage_bytes: u64) -> Box<dyn Device> {
+    let profile = Profile::load("ocssd-huawei").expect("a profile").with_tail(stage_bytes);
+    let device = Box::new(Anew { device: profile.device(Some(size_bytes)).expect("a device"), begun: 0, last: 0 });
+    let zones = device.geometry().zones;
+    let mut options = MkfsOptions { stage_bytes, zones, ..MkfsOptions::new(size_bytes, &mut Choices::new(1)) };
+    (options.unix_time, options.device_is_zeroed) = (1_496_000_000, true);
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(device);
+    let door = port.clone();
+    let written = executor.block_on(async move {
+        for (block, page) in plan(&options).expect("plan") {
+            door.request(Request::write(block.page(), vec![page], Cause::Metadata)).await?;
+        }
+        Ok::<_, DeviceError>(())
+    });
+    written.expect("nothing halts").expect("in order");
+    drop(executor);
+    port.unplug()
 }
 
 /// How a mount ends.

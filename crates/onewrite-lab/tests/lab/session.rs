@@ -416,3 +416,31 @@ fn a_watcher_is_told_every_phase_and_how_much_is_laid_out() {
     assert!(laid.len() >= 4 && laid.is_sorted_by_key(|laid| laid.bytes), "{laid:?}");
     assert!(phases.contains(&Phase::Jobs));
 }
+
+/// An open-channel SSD of 256 MiB as `stack` uses it.
+fn open_channel(profile: &str, stack: Stack) -> DeviceChoice {
+    DeviceChoice::named(profile).unwrap().under(stack)
+}
+
+#[test]
+fn power_cuts_take_nothing_that_was_synced_on_zones() {
+    for (profile, stage_bytes) in [("ocssd-huawei", 0), ("ocssd-huawei", MIB), ("zns", 0)] {
+        let stack = Stack::F2fs(F2fsStack { stage_bytes, ..F2fsStack::default() });
+        let choice = open_channel(profile, stack);
+        let verdict =
+            session::try_cuts(&spec(varmail(3000), stack), || choice.open(Some(256 * MIB)), 24, |_| Ok(())).unwrap();
+        assert_eq!((verdict.cuts, verdict.losses), (24, 0), "{profile}: {:?}", verdict.first_loss);
+    }
+}
+
+#[test]
+fn ext4_has_a_translation_layer_of_the_host_below_it_on_an_open_channel_device() {
+    let ordered = Stack::Ext4(Mode::Ordered);
+    let choice = open_channel("ocssd-huawei", ordered);
+    assert_eq!(choice.setup().ftl.as_deref(), Some("dftl"));
+    let result = session::run(&spec(varmail(500), ordered), choice.open(Some(256 * MIB)).unwrap(), Extras::default());
+    assert!(result.unwrap().total.job_runtime > 0);
+    let bare = open_channel("ocssd-huawei", f2fs(FsyncMode::Posix)).open(Some(256 * MIB)).unwrap();
+    let error = session::run(&spec(varmail(500), ordered), bare, Extras::default()).unwrap_err().to_string();
+    assert!(error.contains("zones") && error.contains("--ftl dftl"), "{error}");
+}

@@ -186,7 +186,7 @@ mod tests {
         let mut seen = [0; 3];
         for seed in 0..60 {
             let mut flash = ahead();
-            flash.lose_power(&mut Choices::new(seed));
+            flash.lose_power(&mut Choices::new(seed), false);
             flash.power_up();
             assert_eq!((flash.area(Ppn(0)), flash.read(Ppn(0))), (Area::Logged(Lpn(3)), Ok(1)));
             assert_eq!(flash.erase_counts(), [0, 0]);
@@ -206,7 +206,7 @@ mod tests {
         for seed in 0..60 {
             let mut flash = ahead();
             flash.happen();
-            flash.lose_power(&mut Choices::new(seed));
+            flash.lose_power(&mut Choices::new(seed), false);
             match (flash.area(Ppn(0)), flash.area(Ppn(1)), flash.filled(FlashBlock(0))) {
                 (Area::Logged(Lpn(3)), Area::Logged(Lpn(4)), 2) => seen[0] += 1,
                 (Area::Torn, Area::Torn, 4) => seen[1] += 1,
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(flash.entry(LPN), entry(72), "it runs ahead");
         let lost = (0..20).map(|seed| {
             let mut flash = flash.clone();
-            flash.lose_power(&mut Choices::new(seed));
+            flash.lose_power(&mut Choices::new(seed), false);
             let is_whole = flash.area(Ppn(2)) == Area::Map(0);
             assert_eq!(flash.entry(LPN), entry(if is_whole { 72 } else { 71 }));
             is_whole

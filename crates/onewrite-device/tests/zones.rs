@@ -1,0 +1,190 @@
+//! Open-channel and zoned devices: their rules, and what a power cut leaves of zones.
+
+use onewrite_block::{
+    Cause, Choices, Completion, DeviceError, Durable, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, PowerLoss,
+    Request, Token, Zones,
+};
+use onewrite_device::{Age, Layer, Profile};
+
+/// A device of 128 MiB: zones of 2 MiB, or 4 MiB (`zns`).
+fn device(profile: &str) -> (Box<dyn PowerCut>, Zones) {
+    let device = Profile::load(profile).unwrap().device(Some(128 * MIB)).unwrap();
+    let zones = device.geometry().zones.expect("zones");
+    (device, zones)
+}
+
+fn page(number: u64) -> Page {
+    Page::from_slice(&number.to_le_bytes())
+}
+
+fn write(start: Lpn, numbers: std::ops::Range<u64>) -> Operation {
+    Operation::Write { start, pages: numbers.map(page).collect(), durable: Durable::AfterFlush }
+}
+
+/// Submits all requests at once and returns their outcomes, in the order of the requests, and the time that they took.
+fn run_all(device: &mut dyn PowerCut, now: &mut Nanos, operations: Vec<Operation>) -> (Vec<Outcome>, Nanos) {
+    let (start, count) = (*now, operations.len());
+    for (token, operation) in (0..).map(Token).zip(operations) {
+        device.submit(token, Request::new(operation, Cause::Data), start);
+    }
+    let mut completed: Vec<Completion> = Vec::new();
+    while completed.len() < count {
+        *now = device.next_event().moment().expect("a request goes on");
+        device.advance(*now, &mut completed);
+    }
+    completed.sort_by_key(|completion| completion.token);
+    (completed.into_iter().map(|completion| completion.outcome).collect(), *now - start)
+}
+
+fn run(device: &mut dyn PowerCut, now: &mut Nanos, operation: Operation) -> (Outcome, Nanos) {
+    let (mut outcomes, span) = run_all(device, now, vec![operation]);
+    (outcomes.pop().unwrap(), span)
+}
+
+fn read(device: &mut dyn PowerCut, now: &mut Nanos, start: Lpn, count: u32) -> Vec<Page> {
+    run(device, now, Operation::Read { start, count }).0.unwrap()
+}
+
+#[test]
+fn a_zone_is_written_in_order_and_reset_as_a_whole() {
+    for profile in ["ocssd-huawei", "zns"] {
+        let ((mut device, zones), mut now) = (device(profile), Nanos::ZERO);
+        let (device, start) = (&mut *device, zones.start(3));
+        run(device, &mut now, write(start, 0..7)).0.unwrap();
+        let refused = run(device, &mut now, write(start.offset(3), 0..1)).0.unwrap_err();
+        assert_eq!(refused, DeviceError::ZonePointer { page: start.offset(3), pointer: start.offset(7) });
+        run(device, &mut now, write(start.offset(7), 7..9)).0.unwrap();
+        assert_eq!(read(device, &mut now, start, 10)[..9], (0..9).map(page).collect::<Vec<_>>());
+        assert!(read(device, &mut now, start.offset(9), 1)[0].is_zeros(), "not written");
+        let part = Operation::Trim { start, count: zones.zone_pages - 1 };
+        assert!(matches!(run(device, &mut now, part).0, Err(DeviceError::ZoneTrim { .. })));
+        run(device, &mut now, Operation::Trim { start, count: zones.zone_pages }).0.unwrap();
+        assert!(read(device, &mut now, start, 9).iter().all(Page::is_zeros), "{profile}");
+        run(device, &mut now, write(start, 20..22)).0.unwrap();
+        assert_eq!(read(device, &mut now, start, 2), [page(20), page(21)]);
+        device.check().unwrap();
+    }
+}
+
+#[test]
+fn a_write_that_comes_too_early_waits_for_those_before_it() {
+    let ((mut device, zones), mut now) = (device("ocssd-huawei"), Nanos::ZERO);
+    let start = zones.start(0);
+    let late = vec![write(start.offset(5), 5..9), write(start.offset(3), 3..5), write(start, 0..3)];
+    let (outcomes, _) = run_all(&mut *device, &mut now, late);
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(read(&mut *device, &mut now, start, 9), (0..9).map(page).collect::<Vec<_>>());
+    // With the whole queue waiting, nothing can come that they wait for.
+    let depth = u64::from(device.geometry().queue_depth);
+    let hopeless = (0..depth).map(|number| write(start.offset(20 + number), 0..1)).collect();
+    let (outcomes, _) = run_all(&mut *device, &mut now, hopeless);
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(DeviceError::ZonePointer { .. }))), "{outcomes:?}");
+    run(&mut *device, &mut now, write(start.offset(9), 9..10)).0.unwrap();
+}
+
+#[test]
+fn a_write_ends_with_its_zone_and_conventional_pages_take_any_order() {
+    let ((mut device, zones), mut now) = (device("ocssd-huawei"), Nanos::ZERO);
+    let end = zones.start(1);
+    let across = write(Lpn(end.0 - 1), 0..2);
+    assert!(matches!(run(&mut *device, &mut now, across).0, Err(DeviceError::ZoneEnd { room: 1, .. })));
+    for (number, lpn) in [900, 3, 900, 0].into_iter().enumerate() {
+        run(&mut *device, &mut now, write(Lpn(lpn), number as u64..number as u64 + 1)).0.unwrap();
+    }
+    assert_eq!(read(&mut *device, &mut now, Lpn(900), 1), [page(2)]);
+}
+
+#[test]
+fn no_more_zones_are_open_than_the_device_allows() {
+    let ((mut device, zones), mut now) = (device("zns"), Nanos::ZERO);
+    assert_eq!(zones.open_max, 14, "[atc21]");
+    for zone in 0..14 {
+        run(&mut *device, &mut now, write(zones.start(zone), 0..1)).0.unwrap();
+    }
+    let one_more = run(&mut *device, &mut now, write(zones.start(14), 0..1)).0.unwrap_err();
+    assert_eq!(one_more, DeviceError::ZonesOpen { page: zones.start(14), open_max: 14 });
+    run(&mut *device, &mut now, Operation::Trim { start: zones.start(5), count: zones.zone_pages }).0.unwrap();
+    run(&mut *device, &mut now, write(zones.start(14), 0..1)).0.unwrap();
+}
+
+/// What completed is there, what was under way is there or not, and the zone goes on behind it.
+#[test]
+fn a_power_cut_leaves_what_completed_and_zones_that_are_written_to_a_point() {
+    for profile in ["ocssd-huawei", "zns"] {
+        let (mut cut_short, mut in_recovery) = (0, 0);
+        for seed in 0..150 {
+            let ((mut device, zones), mut now) = (device(profile), Nanos::ZERO);
+            assert_eq!(device.geometry().on_power_loss, PowerLoss::KeepsCompleted);
+            let mut choices = Choices::new(seed);
+            let (start, point) = (zones.start(seed % zones.count), device.cut_points() + 5 + choices.below(120));
+            device.arm(point);
+            let (mut durable, mut sent) = (0, 0);
+            while !device.is_dark() {
+                let pages = 1 + choices.below(6);
+                device.submit(Token(0), Request::new(write(start.offset(sent), sent..sent + pages), Cause::Data), now);
+                sent += pages;
+                let mut completed = Vec::new();
+                while completed.is_empty()
+                    && let Some(moment) = device.next_event().moment()
+                {
+                    now = moment;
+                    device.advance(now, &mut completed);
+                }
+                durable += if completed.is_empty() { 0 } else { pages };
+            }
+            device.cut(&mut choices);
+            device.arm(device.cut_points() + 1 + choices.below(40));
+            if device.recover(now) == Err(DeviceError::PowerLost) {
+                in_recovery += 1;
+                device.cut(&mut choices);
+                device.arm(u64::MAX);
+                device.recover(now).unwrap();
+            }
+            device.arm(u64::MAX);
+            device.check().unwrap();
+            now = now + Nanos::from_secs(1);
+            let found: Vec<Page> =
+                (0..=sent).flat_map(|number| read(&mut *device, &mut now, start.offset(number), 1)).collect();
+            let kept = found.iter().zip(0..).take_while(|(found, number)| **found == page(*number)).count() as u64;
+            assert!(kept >= durable, "{profile}, seed {seed}: {kept} pages of {durable}");
+            assert!(found[kept as usize..].iter().all(Page::is_zeros), "{profile}, seed {seed}: beyond page {kept}");
+            cut_short += u64::from(kept < sent);
+            let reset = Operation::Trim { start, count: zones.zone_pages };
+            run(&mut *device, &mut now, reset).0.unwrap();
+            run(&mut *device, &mut now, write(start, 0..3)).0.unwrap();
+        }
+        assert!(in_recovery > 20, "{profile}: {in_recovery} recoveries cut");
+        assert!(cut_short > 20 || profile == "zns", "{profile}: {cut_short} runs lost what was under way");
+    }
+}
+
+/// Table 1 of `papers/002`: one unit reads a page of 8 KiB in 52.3 us and programs it in 544.9 us.
+#[test]
+fn sixteen_units_work_side_by_side() {
+    let profile = Profile::load("ocssd-huawei").unwrap();
+    let device = profile.device(Some(2 << 30)).unwrap();
+    let (mut device, mut now) = (device, Nanos::ZERO);
+    let zones = device.geometry().zones.unwrap();
+    let unit = run(&mut *device, &mut now, write(zones.start(0), 0..2)).1;
+    assert!((544.9..640.0).contains(&(unit.0 as f64 / 1e3)), "a page of 8 KiB takes {unit}");
+    let all = run(&mut *device, &mut now, write(zones.start(1), 0..32)).1;
+    assert!(all.0 < unit.0 * 13 / 10, "16 pages of 8 KiB on 16 units take {all}, one {unit}");
+    let more = run(&mut *device, &mut now, write(zones.start(2), 0..64)).1;
+    assert!(more.0 > unit.0 * 17 / 10, "32 pages of 8 KiB on 16 units take {more}, one {unit}");
+    let read = run(&mut *device, &mut now, Operation::Read { start: zones.start(0), count: 1 }).1;
+    assert!((52.3..120.0).contains(&(read.0 as f64 / 1e3)), "a read takes {read}");
+}
+
+#[test]
+fn what_such_a_device_cannot_do_is_refused_with_a_cure() {
+    let profile = Profile::load("ocssd-huawei").unwrap();
+    let small = profile.device(Some(16 * MIB)).map(drop).unwrap_err().to_string();
+    assert!(small.contains("--size"), "{small}");
+    let aged = profile.device_of_age(Some(128 * MIB), Age::Steady).map(drop).unwrap_err().to_string();
+    assert!(aged.contains("--age") && aged.contains("--ftl dftl"), "{aged}");
+    let (device, _) = device("ocssd-huawei");
+    assert!(device.geometry().share_refusal.as_ref().is_some_and(|why| why.contains("--ftl page")));
+    let below = profile.translated();
+    assert!(matches!(below.own_layer(), Some(Layer::Dftl { .. })), "PFTL for what writes anywhere");
+    assert_eq!(below.device(Some(128 * MIB)).unwrap().geometry().zones, None);
+}
