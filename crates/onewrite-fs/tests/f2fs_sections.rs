@@ -3,7 +3,7 @@
 
 mod support;
 
-use onewrite_block::{Device, Executor, Geometry, Image, RamDisk};
+use onewrite_block::{Choices, Device, Executor, Geometry, Image, RamDisk};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{Content, FileSystem, FileView, FsResult, Manner, NewNode, Position};
 use support::f2fs_volume::{Left, assert_clean, new_zoned_disk, with_mount};
@@ -27,12 +27,12 @@ fn disk(image: &Image) -> Box<dyn Device> {
 
 const CHUNK: u64 = MIB / 4;
 
-/// Writes `chunks` pieces of a file, then pieces of it again and again, at places that `step` scatters.
-async fn churn(fs: &F2fs, chunks: u64, rounds: u64, step: u64) -> FsResult<Vec<u8>> {
+/// Writes `chunks` pieces of a file, then pieces of it again and again, at random places.
+async fn churn(fs: &F2fs, chunks: u64, rounds: u64) -> FsResult<Vec<u8>> {
     let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
-    let mut newest = vec![0; chunks as usize];
+    let (mut newest, mut choices) = (vec![0; chunks as usize], Choices::new(1));
     for number in 0..chunks * rounds {
-        let (place, byte) = (if number < chunks { number } else { number * step % chunks }, (number % 251) as u8 + 1);
+        let (place, byte) = (if number < chunks { number } else { choices.below(chunks) }, (number % 251) as u8 + 1);
         let content = vec![byte; CHUNK as usize];
         fs.write(file, Position::At(place * CHUNK), Content::Bytes(&content), Manner::default()).await?;
         newest[place as usize] = byte;
@@ -57,7 +57,7 @@ fn an_image_with_sections_is_written_cleaned_and_clean() {
     let before = foreign("f2fs-sections", 256 * MIB, 4);
     let ((newest, cleaned), left) =
         with_mount(disk(&before), F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
-            let newest = churn(&fs, 240, 6, 37).await?;
+            let newest = churn(&fs, 240, 6).await?;
             Ok((newest, fs.counters().cleaning.segments))
         });
     let after = image(left);
@@ -74,7 +74,7 @@ fn an_image_with_sections_is_written_cleaned_and_clean() {
 fn zones_are_written_in_order_cleaned_and_reset() {
     let (sized, options) = (new_zoned_disk(256 * MIB, 0), F2fsOptions::default());
     let ((newest, cleaned), left) = with_mount(sized, options, Left::Unmounted, |fs, _| async move {
-        let newest = churn(&fs, 300, 8, 37).await?;
+        let newest = churn(&fs, 300, 8).await?;
         Ok((newest, fs.counters().cleaning.segments))
     });
     assert!(cleaned > 0, "nothing was cleaned");

@@ -121,13 +121,19 @@ LONG = [
 def test_an_interrupt_stops_it(call: str, tmp_path: Path) -> None:
     trace = tmp_path / "pages.csv"
     onewrite.run("varmail", page_trace=trace, runtime="2s")
-    program = f"import onewrite, sys; print('begun', flush=True); {call}"
+    # Who starts the tests in the background may have SIGINT ignored; children inherit that.
+    heard = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"import onewrite, signal, sys; {heard}; print('begun', flush=True); {call}"
     arguments = [sys.executable, "-c", program, trace]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdout.readline() == b"begun\n"
         time.sleep(1)
         ended = child.poll()
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=60)
+        try:
+            _, errors = child.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise
     assert ended is None, errors
     assert errors.rstrip().endswith(b"KeyboardInterrupt"), errors

@@ -5,7 +5,7 @@ use onewrite_fs::ext4::Mode;
 use super::cell::Work;
 use super::claim::Claim;
 use super::found::Case;
-use super::staging::Staged;
+use super::staging::{OpenChannel, Staged};
 use super::verdict::{Even, Terms};
 
 /// One row of the table.
@@ -68,6 +68,8 @@ pub(super) enum Experiment {
     Databases(Cost, Side, Side),
     /// Speed of StageFS by that of ext4 and of F2FS.
     Staged(&'static [Staged]),
+    /// StageFS by another file system on the open-channel SSD.
+    OpenChannel(OpenChannel),
     /// A figure of a device.
     Device(&'static str, DeviceFigure),
 }
@@ -92,6 +94,7 @@ impl Experiment {
             Experiment::Ldj(rivalry) | Experiment::LdjRecovery(rivalry) => rivalry.devices.to_vec(),
             Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
             Experiment::Staged(_) => vec!["sata-530"],
+            Experiment::OpenChannel(_) => vec!["ocssd-huawei"],
             Experiment::EvictionOverFlush(device) | Experiment::Device(device, _) => vec![device],
         }
     }

@@ -62,6 +62,7 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::FalseRecovery => plain(false_recovery::with_self_trimming()),
         Experiment::Databases(cost, a, b) => databases::ratio(cost, a, b),
         Experiment::Staged(all) => staging::over_others(all),
+        Experiment::OpenChannel(of) => plain(staging::on_open_channel(&of)),
         Experiment::Photographs => plain(photographs::compressed_size()),
         Experiment::Device(profile, figure) => plain(calibration::figure(profile, figure)),
     }

@@ -21,7 +21,7 @@ use super::entry::Experiment::{
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
 use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
-use super::staging::Staged;
+use super::staging::{Of, OpenChannel, Rival, Staged};
 use crate::generate::TraceKind;
 use crate::innodb::{Doublewrite, InnodbJob, Load};
 use crate::sqlite::{Journal, Kind, SqliteJob};
@@ -368,7 +368,25 @@ pub(super) const ROWS: &[Entry] = &[
         A,
         Short,
     ),
+    open_row("stage-varmail-ext4", MAIL, Rival::Ext4, Of::Speed),
+    open_row("stage-varmail-f2fs", MAIL, Rival::F2fs, Of::Speed),
+    open_row("stage-seqsync-f2fs", one_of_sqlite(Kind::SeqSync, Journal::Wal), Rival::F2fs, Of::Speed),
+    open_row("stage-webproxy", personality(Personality::Webproxy, 0), Rival::Ext4, Of::Speed),
+    open_row("stage-fileserver", personality(Personality::Fileserver, 0), Rival::Ext4, Of::Speed),
+    open_row("stage-randasync-traffic", one_of_sqlite(Kind::RandAsync, Journal::Wal), Rival::F2fs, Of::FlashBytes),
+    open_row("stage-seqsync", one_of_sqlite(Kind::SeqSync, Journal::Wal), Rival::Ext4, Of::Speed),
+    open_row("stage-randsync", one_of_sqlite(Kind::RandSync, Journal::Wal), Rival::Ext4, Of::Speed),
+    open_row("stage-waf-varmail", MAIL, Rival::Ext4, Of::FlashBytes),
+    open_row("stage-waf-seqsync", one_of_sqlite(Kind::SeqSync, Journal::Wal), Rival::Ext4, Of::FlashBytes),
+    open_row("stage-waf-randsync", one_of_sqlite(Kind::RandSync, Journal::Wal), Rival::Ext4, Of::FlashBytes),
 ];
+
+const MAIL: Work = personality(Personality::Varmail, 0);
+
+/// A row of StageFS on the open-channel SSD.
+const fn open_row(id: &'static str, work: Work, rival: Rival, of: Of) -> Entry {
+    row(id, Some(Experiment::OpenChannel(OpenChannel { work, rival, of })), ByFigure, Short)
+}
 
 /// The entry of the row `id`.
 pub(super) fn entry(id: &str) -> Option<&'static Entry> {

@@ -439,7 +439,7 @@ fn ext4_has_a_translation_layer_of_the_host_below_it_on_an_open_channel_device()
     let choice = open_channel("ocssd-huawei", ordered);
     assert_eq!(choice.setup().ftl.as_deref(), Some("dftl"));
     let result = session::run(&spec(varmail(500), ordered), choice.open(Some(256 * MIB)).unwrap(), Extras::default());
-    assert!(result.unwrap().total.job_runtime > 0);
+    assert!(result.unwrap().onewrite.total.job_runtime > 0);
     let bare = open_channel("ocssd-huawei", f2fs(FsyncMode::Posix)).open(Some(256 * MIB)).unwrap();
     let error = session::run(&spec(varmail(500), ordered), bare, Extras::default()).unwrap_err().to_string();
     assert!(error.contains("zones") && error.contains("--ftl dftl"), "{error}");
