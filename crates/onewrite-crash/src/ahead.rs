@@ -81,7 +81,7 @@ pub(crate) enum Ahead {
     /// All states at the door of the disk.
     Door(Run, Vec<Looked>),
     /// All power cuts inside the device, at `points` internal points.
-    Inside { points: u64, run: DeviceRun, states: Vec<LookedInside> },
+    Inside { points: u64, run: Box<DeviceRun>, states: Vec<LookedInside> },
     /// All faults.
     Faults(Vec<LookedFaults>),
 }

@@ -118,7 +118,7 @@ impl<S: Subject> Explorer<'_, S> {
         let wanted = Wanted { points: spread(first.points.clone(), *points), advances: first.advances };
         let run = self.run_on_device(workload, wanted)?;
         let (run, states) = self.judge_captures(workload, run, 0..*chances)?;
-        self.ahead = Ahead::Inside { points: *points, run, states };
+        self.ahead = Ahead::Inside { points: *points, run: Box::new(run), states };
         Ok(())
     }
 

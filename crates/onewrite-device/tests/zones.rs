@@ -142,7 +142,7 @@ fn a_power_cut_leaves_what_completed_and_zones_that_are_written_to_a_point() {
             }
             device.arm(u64::MAX);
             device.check().unwrap();
-            now = now + Nanos::from_secs(1);
+            now += Nanos::from_secs(1);
             let found: Vec<Page> =
                 (0..=sent).flat_map(|number| read(&mut *device, &mut now, start.offset(number), 1)).collect();
             let kept = found.iter().zip(0..).take_while(|(found, number)| **found == page(*number)).count() as u64;

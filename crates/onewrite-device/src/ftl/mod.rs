@@ -2,9 +2,9 @@
 //!
 //! [`Fast`] and [`Bast`] are hybrid layers. FAST's log blocks take pages of all data blocks; each log block of BAST
 //! takes pages of one data block. [`Dftl`] is a page-level layer with a bounded mapping cache. [`Open`] translates
-//! nothing: the host writes flash blocks as zones. Each is a synchronous machine on a [`Flash`]. The flash keeps no content, only the out-of-band area of every page: the kind of the page
-//! and its *version*. Every write of the host takes a new version; moved pages keep theirs. A version stands for the
-//! content, so a test can ask for it.
+//! nothing: the host writes flash blocks as zones. Each is a synchronous machine on a [`Flash`]. The flash keeps no
+//! content, only the out-of-band area of every page: the kind of the page and its *version*. Every write of the host
+//! takes a new version; moved pages keep theirs. A version stands for the content, so a test can ask for it.
 //!
 //! ```text
 //!   host page ─► Ftl ─► Flash: read, program, erase ─► Clock (if time is asked for)

@@ -16,7 +16,7 @@ use onewrite_lab::driver::{LaidOut, Phase, Watcher};
 use onewrite_lab::innodb::InnodbJob;
 use onewrite_lab::job::JobFile;
 use onewrite_lab::results::{DeviceSetup, RunResult};
-use onewrite_lab::session::{self, Extras, F2fsStack, JobSpec, RunSpec, Stack};
+use onewrite_lab::session::{self, DeviceChoice, Extras, F2fsStack, JobSpec, RunSpec, Stack};
 use onewrite_lab::sqlite::SqliteJob;
 use onewrite_lab::workload::filebench::{Length, Parameters, Personality};
 use onewrite_testing::skipped;

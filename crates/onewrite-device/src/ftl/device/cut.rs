@@ -7,7 +7,7 @@
 use onewrite_block::{Choices, DeviceError, Nanos, PAGE_SIZE, PowerCut, RecoveryReport};
 
 use super::dump::Dump;
-use super::zones::ZoneLine;
+use super::zone_line::ZoneLine;
 use super::{FtlDevice, Waits};
 use crate::ftl::counters::{FlashCounters, FtlCounters};
 use crate::ftl::flash::PowerLost;

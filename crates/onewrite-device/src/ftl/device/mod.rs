@@ -29,6 +29,7 @@ mod cut;
 mod dump;
 mod flow;
 mod past;
+mod zone_line;
 mod zones;
 
 use std::collections::VecDeque;
@@ -51,7 +52,7 @@ use crate::ssd::host::{Host, RequestSlot, RequestStage};
 use crate::ssd::model::Model;
 use content::Contents;
 use dump::Dump;
-use zones::ZoneLine;
+use zone_line::ZoneLine;
 
 /// A waiter for changes of the flash.
 #[derive(Clone, Copy, Debug)]
@@ -232,7 +233,9 @@ impl FtlDevice {
             Operation::Write { .. } => self.receive_in_order(slot),
             Operation::Flush => self.flush(slot),
             Operation::Trim { start, count } => {
-                self.reset_zones(start, count);
+                if let Some(line) = &mut self.line {
+                    line.reset(start, count);
+                }
                 self.trim(slot, Lpn::of(start).run(count as u32));
             }
             Operation::Share(_) => unreachable!("refused by the geometry"),

@@ -165,8 +165,8 @@ impl Checkpoints<'_> {
         self.syncs().flush().await
     }
 
-    /// On a device with zones, before anything is written: resets all free ones, for a power cut may have left something
-    /// in them, and moves the logs to blank ones, unless they were written in order up to an unmount.
+    /// On a device with zones, before anything is written: resets all free ones, for a power cut may have left
+    /// something in them, and moves the logs to blank ones, unless they were written in order up to an unmount.
     pub(super) async fn enter_zones(&self) {
         let free = self.space.borrow().free_runs();
         self.trim(&free).await;

@@ -22,6 +22,7 @@ mod sections;
 mod segment;
 mod threads;
 mod victims;
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 

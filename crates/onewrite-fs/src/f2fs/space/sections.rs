@@ -2,18 +2,13 @@
 //!
 //! With sections of one segment on an ordinary device nothing of this applies. With larger ones, or on a device with
 //! zones, a section is *whole*: a log takes its segments in order and threads through none, cleaning empties all of
-//! them, and a checkpoint frees them together. A zone is a section, so its blocks are written in order, and its reset is
-//! the TRIM that the checkpoint sends.
+//! them, and a checkpoint frees them together. A zone is a section, so its blocks are written in order, and its reset
+//! is the TRIM that the checkpoint sends.
 //!
 //! Behind a power cut nobody knows how far a zone was written. So a mount moves all logs to blank sections.
 
 use std::ops::Range;
 
-use super::logs::{BLOCKS, Log};
-use super::{RESERVE, RESERVE_FROM_CLEANING, RESERVE_SECTIONS, Space, THREADED_FROM};
-use crate::block::BlockRange;
-use crate::f2fs::format::layout::SEGMENT_BLOCKS;
-use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::{Layout, SegmentNo};
 
 /// How the segments of the main area form sections.
@@ -39,6 +34,11 @@ impl Sections {
         self.has_zones
     }
 
+    /// Segments of a section.
+    pub(super) fn size(&self) -> usize {
+        self.size as usize
+    }
+
     /// The segments of the section of `segment`, by number.
     pub(super) fn of(&self, segment: SegmentNo) -> Range<u32> {
         let first = segment.0 / self.size * self.size;
@@ -48,138 +48,5 @@ impl Sections {
     /// All sections.
     pub(super) fn all(self) -> impl Iterator<Item = Range<u32>> {
         (0..self.segments).step_by(self.size as usize).map(move |first| self.of(SegmentNo(first)))
-    }
-}
-
-impl Space {
-    /// Free segments that only a checkpoint and recovery take.
-    pub(super) fn reserved(&self) -> usize {
-        if self.sections.are_whole() { RESERVE_SECTIONS * self.sections.size as usize } else { RESERVE }
-    }
-
-    /// With as many free segments or fewer, space is short.
-    pub(super) fn scarce_from(&self) -> usize {
-        if self.sections.are_whole() { self.reserved() + 2 * self.sections.size as usize } else { THREADED_FROM }
-    }
-
-    /// Free segments that a log leaves alone.
-    pub(super) fn kept_from(&self, kind: LogKind) -> usize {
-        match (self.uses_reserve, self.sections.are_whole()) {
-            (true, _) => 0,
-            (false, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size as usize,
-            (false, _) => self.reserved(),
-        }
-    }
-
-    /// Whether a section holds nothing, held nothing at the last checkpoint, and nothing stands in the way of its use.
-    pub(super) fn is_vacant(&self, section: &Range<u32>) -> bool {
-        section.clone().map(SegmentNo).all(|segment| {
-            self.segments[segment.0 as usize].is_unused()
-                && !self.taken.contains_key(&segment)
-                && !self.barred.contains(&segment)
-                && !self.logs.iter().any(|log| log.segment() == segment)
-        })
-    }
-
-    /// No segment of this section is free from now on.
-    pub(super) fn take_section(&mut self, segment: SegmentNo) {
-        for number in self.sections.of(segment) {
-            self.free.take(SegmentNo(number));
-        }
-    }
-
-    /// Whether a checkpoint would free a section.
-    pub(super) fn has_emptied_section(&self) -> bool {
-        let is_empty = |segment: u32| {
-            let stands = self.logs.iter().any(|log| log.segment().0 == segment);
-            self.segments[segment as usize].used() == 0 && !stands
-        };
-        self.changed.iter().any(|segment| {
-            let mut section = self.sections.of(*segment);
-            !self.free.contains(*segment) && section.all(is_empty)
-        })
-    }
-
-    /// Frees the sections of these segments that hold nothing; gives their blocks.
-    pub(super) fn free_sections(&mut self, segments: &[SegmentNo]) -> Vec<BlockRange> {
-        let mut sections: Vec<u32> = segments.iter().map(|segment| self.sections.of(*segment).start).collect();
-        sections.sort_unstable();
-        sections.dedup();
-        let mut freed = Vec::new();
-        for first in sections.into_iter().map(SegmentNo) {
-            let section = self.sections.of(first);
-            if self.is_vacant(&section) && !self.free.contains(first) {
-                let blocks = (section.end - section.start) as u64 * SEGMENT_BLOCKS;
-                for segment in section {
-                    self.free.give(SegmentNo(segment));
-                }
-                freed.push(self.layout.segment_start(first).run(blocks));
-            }
-        }
-        freed
-    }
-
-    /// The blocks of all free sections, neighbours together.
-    pub(in crate::f2fs) fn free_runs(&self) -> Vec<BlockRange> {
-        let mut runs: Vec<BlockRange> = Vec::new();
-        for section in self.sections.all().filter(|section| self.free.contains(SegmentNo(section.start))) {
-            let run = self.layout.segment_start(SegmentNo(section.start));
-            let run = run.run((section.end - section.start) as u64 * SEGMENT_BLOCKS);
-            match runs.last_mut() {
-                Some(last) if last.end() == run.start => last.count += run.count,
-                _ => runs.push(run),
-            }
-        }
-        runs
-    }
-
-    /// The segment behind the log's own in its section, if the log goes on there.
-    pub(super) fn next_in_section(&self, kind: LogKind) -> Option<SegmentNo> {
-        let segment = self.log(kind).segment();
-        let next = SegmentNo(segment.0 + 1);
-        let is_mine = self.sections.are_whole() && !self.astray[kind as usize];
-        let is_usable = |next: &SegmentNo| {
-            self.segments[next.0 as usize].is_unused()
-                && !self.taken.contains_key(next)
-                && !self.barred.contains(next)
-                && !self.logs.iter().any(|log| log.segment() == *next)
-        };
-        (is_mine && self.sections.of(segment).contains(&next.0)).then_some(next).filter(is_usable)
-    }
-
-    /// On a device with zones: moves logs to blank sections, all of them or those that stand where they do not write.
-    /// The caller has reset the free sections, and makes a checkpoint before anything is synced.
-    pub(in crate::f2fs) fn leave_zones(&mut self, all: bool) {
-        if !self.sections.has_zones() {
-            return;
-        }
-        let was_open = std::mem::replace(&mut self.uses_reserve, true);
-        // Logs of nodes and names first: recovery cannot do without them.
-        let needed = [LogKind::HotNode, LogKind::WarmNode, LogKind::HotData, LogKind::ColdNode];
-        for kind in needed.into_iter().chain([LogKind::WarmData, LogKind::ColdData]) {
-            if all || self.log(kind).position().is_threaded {
-                self.astray[kind as usize] = true;
-                self.logs[kind as usize].end();
-                self.leave(kind);
-            }
-        }
-        self.uses_reserve = was_open;
-    }
-
-    /// The section that cleaning empties next, as its segments in use; see [`Space::victims`].
-    pub(super) fn is_kept_section(&self, section: &Range<u32>) -> bool {
-        section.clone().map(SegmentNo).any(|segment| {
-            self.logs.iter().map(Log::segment).any(|other| other == segment) || self.barred.contains(&segment)
-        })
-    }
-
-    /// Blocks of a section that are in use.
-    pub(super) fn used_in(&self, section: &Range<u32>) -> u64 {
-        section.clone().map(|segment| u64::from(self.segments[segment as usize].used())).sum()
-    }
-
-    /// Blocks of a section.
-    pub(super) fn blocks_in(section: &Range<u32>) -> u64 {
-        u64::from(section.end - section.start) * BLOCKS as u64
     }
 }

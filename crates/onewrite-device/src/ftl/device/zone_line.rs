@@ -1,0 +1,102 @@
+//! Zone line: the write pointers of zones, and the writes that wait for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use onewrite_block::{DeviceError, Lpn, Zones};
+
+use crate::ssd::host::RequestSlot;
+
+/// What becomes of a write.
+pub(super) enum Admission {
+    /// It goes on; the pointer of its zone lies behind it now.
+    Next,
+    /// It comes before others of its zone.
+    Early,
+    /// It breaks a rule.
+    Refused(DeviceError),
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub(super) struct ZoneLine {
+    zones: Zones,
+    /// Pages written or on their way, of each zone.
+    pointers: Vec<u64>,
+    /// Zones that were written since power-up and are not full: a power cycle closes all.
+    open: BTreeSet<u64>,
+    /// Waiting writes, by first page.
+    waiting: BTreeMap<Lpn, RequestSlot>,
+}
+
+impl ZoneLine {
+    /// The line of zones that have these write pointers.
+    pub(super) fn new(zones: Zones, pointers: Vec<u64>) -> ZoneLine {
+        ZoneLine { zones, pointers, open: BTreeSet::new(), waiting: BTreeMap::new() }
+    }
+
+    /// Takes a write of `count` pages; conventional pages have no order.
+    pub(super) fn admit(&mut self, start: Lpn, count: u64) -> Admission {
+        let Some((zone, offset)) = self.zones.place(start) else { return Admission::Next };
+        let pointer = self.pointers[zone as usize];
+        if offset > pointer {
+            return Admission::Early;
+        }
+        if offset < pointer {
+            let pointer = self.zones.start(zone).offset(pointer);
+            return Admission::Refused(DeviceError::ZonePointer { page: start, pointer });
+        }
+        if !self.open.contains(&zone) && self.open.len() >= self.zones.open_max as usize {
+            return Admission::Refused(DeviceError::ZonesOpen { page: start, open_max: self.zones.open_max });
+        }
+        self.advance(zone, count);
+        Admission::Next
+    }
+
+    /// Moves the pointer of a zone over `count` pages.
+    fn advance(&mut self, zone: u64, count: u64) {
+        let pointer = &mut self.pointers[zone as usize];
+        *pointer += count;
+        match *pointer < self.zones.zone_pages {
+            true => self.open.insert(zone),
+            false => self.open.remove(&zone),
+        };
+    }
+
+    /// Lets an early write wait; returns the number of those that do.
+    pub(super) fn wait(&mut self, start: Lpn, slot: RequestSlot) -> usize {
+        self.waiting.insert(start, slot);
+        self.waiting.len()
+    }
+
+    /// The write that waits for those before `start`.
+    pub(super) fn waits_at(&mut self, start: Lpn) -> Option<RequestSlot> {
+        self.waiting.remove(&start)
+    }
+
+    /// Gives up all waiting writes, each with its refusal.
+    pub(super) fn give_up(&mut self) -> Vec<(RequestSlot, DeviceError)> {
+        let refused = |(page, slot): (Lpn, RequestSlot)| {
+            let (zone, _) = self.zones.place(page).expect("it waits for its zone");
+            let pointer = self.zones.start(zone).offset(self.pointers[zone as usize]);
+            (slot, DeviceError::ZonePointer { page, pointer })
+        };
+        std::mem::take(&mut self.waiting).into_iter().map(refused).collect()
+    }
+
+    /// The zones of a TRIM are blank.
+    pub(super) fn reset(&mut self, start: Lpn, count: u64) {
+        for zone in self.zones.touched(start, count) {
+            self.pointers[zone as usize] = 0;
+            self.open.remove(&zone);
+        }
+    }
+
+    /// Moves the pointer over a page that the buffer holds after a power cut; false if it is in flash.
+    pub(super) fn pass(&mut self, page: Lpn) -> bool {
+        let Some((zone, offset)) = self.zones.place(page) else { return true };
+        let pointer = &mut self.pointers[zone as usize];
+        let is_next = offset == *pointer;
+        *pointer += u64::from(is_next);
+        is_next
+    }
+}
