@@ -160,7 +160,7 @@ fn paper_stands_beside_measured() {
     );
     let list = scratch.onewrite("paper --list").ok();
     assert!(list.lines().count() > 100);
-    assert!(list.contains("cannot be run: needs the open-channel SSD"), "{list}");
+    assert!(list.contains("cannot be run: the profile ocssd-huawei states this time itself"), "{list}");
 }
 
 #[test]
