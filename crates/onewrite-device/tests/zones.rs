@@ -175,6 +175,16 @@ fn sixteen_units_work_side_by_side() {
     assert!((52.3..120.0).contains(&(read.0 as f64 / 1e3)), "a read takes {read}");
 }
 
+/// A card takes one request at a time; the driver takes more, or an early write would fill its queue.
+#[test]
+fn the_flash_of_a_card_is_written_as_zones_by_a_driver_with_a_queue() {
+    let card = Profile::load("microsd-adata").unwrap().with_layer(Some(Layer::Open { tail_bytes: 0 })).unwrap();
+    let (mut device, mut now) = (card.device(Some(256 * MIB)).unwrap(), Nanos::ZERO);
+    let start = device.geometry().zones.unwrap().start(0);
+    let (outcomes, _) = run_all(&mut *device, &mut now, vec![write(start.offset(3), 3..5), write(start, 0..3)]);
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+}
+
 #[test]
 fn what_such_a_device_cannot_do_is_refused_with_a_cure() {
     let profile = Profile::load("ocssd-huawei").unwrap();

@@ -242,6 +242,8 @@ impl Profile {
         let plan = open_plan(&space, tail_bytes, flash.open_zones_max).expect("the layer was checked");
         let geometry = Geometry {
             zones: Some(plan.zones),
+            // The host's driver has a queue of its own, in which early writes wait.
+            queue_depth: model.geometry.queue_depth.max(DRIVER_QUEUE),
             fua: true,
             share_pairs_max: 0,
             share_atomic: false,
@@ -274,6 +276,9 @@ impl Profile {
         Error::Profile { name: self.name.clone(), message }
     }
 }
+
+/// Fewest requests that the driver of an open-channel device takes at once.
+const DRIVER_QUEUE: u32 = 64;
 
 /// The zones of a device with this flash and host space; `None` if it is too small for one.
 fn open_plan(space: &FtlPlan, tail_bytes: u64, open_max: u32) -> Option<OpenPlan> {

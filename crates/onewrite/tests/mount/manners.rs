@@ -91,6 +91,15 @@ fn a_read_only_mount_changes_no_byte_and_replays_in_memory() {
     assert!(fs::read(place.beside("image")).unwrap() == before, "the image changed");
 }
 
+/// ext4 cannot write zones in order; a translation layer of the host lies below it then.
+#[test]
+fn an_open_channel_device_is_mounted_over_a_translation_layer() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    text(&place.mount("ocssd-huawei", "size=64M"));
+    fs::write(place.at("f"), [7; 9000]).unwrap();
+    assert!(fs::read(place.at("f")).unwrap() == [7; 9000], "other content");
+}
+
 /// Each sync on the emulated disk takes about 13 ms, beside which what lies between a program and the core is little.
 #[test]
 fn the_statistics_are_what_a_program_measured() {

@@ -72,7 +72,9 @@ pub enum MkfsError {
         stage_bytes: u64,
     },
     /// The zones do not suit it.
-    #[error("zones of {zone_pages} blocks from block {first} on; F2FS takes multiples of 512, behind its own {needed}")]
+    #[error(
+        "zones of {zone_pages} blocks from block {first} on; F2FS takes multiples of 512, behind its own {needed}; give a larger --size"
+    )]
     Zones {
         /// Blocks of a zone.
         zone_pages: u64,

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, Executor, HostProfile, Inbox, PAGE_SIZE};
-use onewrite_fs::ext4::MountOptions;
+use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{AnyFs, Devices, F2fsChoices};
 use onewrite_host::fuse::{Ending, KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
 use onewrite_lab::experiment::wall_time;
-use onewrite_lab::session::{DeviceChoice, FormatOptions, format, lazy_journal_bytes, open_disk, view_disk};
+use onewrite_lab::session::{DeviceChoice, FormatOptions, Stack, format, lazy_journal_bytes, open_disk, view_disk};
 
 use crate::args::{Mount, Umount};
 use crate::open::{Changes, recovered};
@@ -191,7 +191,8 @@ fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device
         DeviceChoice::Emulated { .. } if wanted.fs.read_only => {
             bail!("-o ro: an emulated device is new and empty; leave it out")
         }
-        DeviceChoice::Emulated { .. } => Ok(choice.open(wanted.size)?),
+        // A new device is formatted with ext4.
+        DeviceChoice::Emulated { .. } => Ok(choice.under(Stack::Ext4(Mode::Ordered)).open(wanted.size)?),
     }
 }
 
