@@ -84,6 +84,22 @@ fn zones_are_written_in_order_cleaned_and_reset() {
     assert_clean(&image(left));
 }
 
+/// Behind an unmount nothing says that a zone was written since, unless the mount says it first.
+#[test]
+fn zones_that_were_written_without_a_checkpoint_are_not_gone_on_with() {
+    let options = F2fsOptions::default();
+    let ((), left) = with_mount(new_zoned_disk(192 * MIB, 0), options, Left::AsItIs, |fs, _| async move {
+        let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
+        let direct = Manner { direct: true, ..Manner::default() };
+        fs.write(file, Position::At(0), Content::Bytes(&[1; 65_536]), direct).await.map(drop)
+    });
+    let (_, left) = with_mount(left, options, Left::Unmounted, |fs, _| async move {
+        assert!(fs.lookup(fs.root(), b"f").await.is_err(), "nobody synced it");
+        churn(&fs, 8, 2).await
+    });
+    assert_clean(&image(left));
+}
+
 #[test]
 fn an_image_without_such_sections_is_refused_on_zones() {
     let executor = Executor::ideal();

@@ -80,7 +80,9 @@ impl F2fs {
             // Behind an unmount the first fsync makes one.
             let was_unmounted = volume.checkpoint.borrow().has(flags::UMOUNT);
             // Behind each mount the staging area begins anew: what a torn transaction left in it has another version.
-            if !was_unmounted || recovered.is_some() || volume.stage.is_some() {
+            // Zones that are written from now on are known for such by a version that no unmount made.
+            let has_zones = volume.port.geometry().zones.is_some();
+            if !was_unmounted || recovered.is_some() || volume.stage.is_some() || has_zones {
                 volume.checkpoints().checkpoint_for(Reason::Mount).await?;
             }
             start_tasks(&volume);
