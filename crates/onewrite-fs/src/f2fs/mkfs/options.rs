@@ -73,7 +73,7 @@ pub enum MkfsError {
     },
     /// The zones do not suit it.
     #[error(
-        "zones of {zone_pages} blocks from {first} on; F2FS takes multiples of 512 behind {needed}; give a larger --size"
+        "zones of {zone_pages} blocks from {first} on; F2FS takes multiples of 512 behind {needed}; give more --size"
     )]
     Zones {
         /// Blocks of a zone.
