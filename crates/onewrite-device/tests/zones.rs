@@ -80,6 +80,10 @@ fn a_write_that_comes_too_early_waits_for_those_before_it() {
     let (outcomes, _) = run_all(&mut *device, &mut now, hopeless);
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(DeviceError::ZonePointer { .. }))), "{outcomes:?}");
     run(&mut *device, &mut now, write(start.offset(9), 9..10)).0.unwrap();
+    // Nobody waits for a place that another write has.
+    let twice = vec![write(start.offset(12), 0..1), write(start.offset(12), 1..2), write(start.offset(10), 10..14)];
+    let (outcomes, _) = run_all(&mut *device, &mut now, twice);
+    assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, false, true], "{outcomes:?}");
 }
 
 #[test]

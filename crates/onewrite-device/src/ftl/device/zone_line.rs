@@ -1,6 +1,7 @@
 //! Zone line: the write pointers of zones, and the writes that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use onewrite_block::{DeviceError, Lpn, Zones};
 
@@ -38,10 +39,10 @@ impl ZoneLine {
     pub(super) fn admit(&mut self, start: Lpn, count: u64) -> Admission {
         let Some((zone, offset)) = self.zones.place(start) else { return Admission::Next };
         let pointer = self.pointers[zone as usize];
-        if offset > pointer {
+        if offset > pointer && !self.waiting.contains_key(&start) {
             return Admission::Early;
         }
-        if offset < pointer {
+        if offset != pointer {
             let pointer = self.zones.start(zone).offset(pointer);
             return Admission::Refused(DeviceError::ZonePointer { page: start, pointer });
         }
@@ -73,14 +74,16 @@ impl ZoneLine {
         self.waiting.remove(&start)
     }
 
-    /// Gives up all waiting writes, each with its refusal.
-    pub(super) fn give_up(&mut self) -> Vec<(RequestSlot, DeviceError)> {
+    /// Gives up the waiting writes into `pages`, each with its refusal.
+    pub(super) fn give_up(&mut self, pages: Range<Lpn>) -> Vec<(RequestSlot, DeviceError)> {
         let refused = |(page, slot): (Lpn, RequestSlot)| {
             let (zone, _) = self.zones.place(page).expect("it waits for its zone");
             let pointer = self.zones.start(zone).offset(self.pointers[zone as usize]);
             (slot, DeviceError::ZonePointer { page, pointer })
         };
-        std::mem::take(&mut self.waiting).into_iter().map(refused).collect()
+        let starts: Vec<Lpn> = self.waiting.range(pages).map(|(start, _)| *start).collect();
+        let waiting = starts.into_iter().filter_map(|start| self.waiting.remove_entry(&start));
+        waiting.collect::<Vec<_>>().into_iter().map(refused).collect()
     }
 
     /// The zones of a TRIM are blank.

@@ -2,9 +2,10 @@
 //!
 //! A write that begins behind the write pointer of its zone waits for the writes before it; the host's driver does
 //! that, so a file system may submit the writes of one zone from several tasks. One that begins before the pointer is
-//! refused. If all places of the queue hold waiting writes, none can come any more, and they are refused, too.
+//! refused, and so is one whose place another write took while it waited. If all places of the queue hold waiting
+//! writes, none can come any more, and they are refused, too.
 
-use onewrite_block::{DeviceError, Operation};
+use onewrite_block::{DeviceError, Lpn, Operation};
 
 use super::FtlDevice;
 use super::zone_line::Admission;
@@ -21,12 +22,14 @@ impl FtlDevice {
         match line.admit(start, count) {
             Admission::Refused(error) => self.refuse(slot, error),
             Admission::Early if line.wait(start, slot) >= self.model.geometry.queue_depth as usize => {
-                line.give_up().into_iter().for_each(|(slot, error)| self.refuse(slot, error));
+                let hopeless = line.give_up(Lpn(0)..Lpn(u64::MAX));
+                hopeless.into_iter().for_each(|(slot, error)| self.refuse(slot, error));
             }
             Admission::Early => (),
             Admission::Next => {
-                let next = line.waits_at(start.offset(count));
+                let (next, late) = (line.waits_at(start.offset(count)), line.give_up(start..start.offset(count)));
                 self.receive(slot, count);
+                late.into_iter().for_each(|(slot, error)| self.refuse(slot, error));
                 if let Some(next) = next {
                     self.receive_in_order(next);
                 }

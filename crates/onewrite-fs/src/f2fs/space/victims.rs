@@ -30,8 +30,8 @@ pub(in crate::f2fs) struct Victim {
 }
 
 impl Space {
-    /// The segments of the best section with at most `used_max` blocks of a segment in use; empty if there is none.
-    /// Where sections are not whole, that is one segment.
+    /// The segments in use of the best section from which something is gained; where sections are not whole, the best
+    /// segment with at most `used_max` blocks in use. Empty if there is none.
     pub(in crate::f2fs) fn victims(&self, by: VictimBy, used_max: u16) -> Vec<Victim> {
         match self.sections.are_whole() {
             true => self.victim_section(by),

@@ -31,12 +31,15 @@ impl Space {
 
     /// Whether a section holds nothing, held nothing at the last checkpoint, and nothing stands in the way of its use.
     pub(super) fn is_vacant(&self, section: &Range<u32>) -> bool {
-        section.clone().map(SegmentNo).all(|segment| {
-            self.segments[segment.0 as usize].is_unused()
-                && !self.taken.contains_key(&segment)
-                && !self.barred.contains(&segment)
-                && !self.logs.iter().any(|log| log.segment() == segment)
-        })
+        section.clone().map(SegmentNo).all(|segment| self.is_vacant_segment(segment))
+    }
+
+    /// As [`Space::is_vacant`], for one segment.
+    fn is_vacant_segment(&self, segment: SegmentNo) -> bool {
+        self.segments[segment.0 as usize].is_unused()
+            && !self.taken.contains_key(&segment)
+            && !self.barred.contains(&segment)
+            && !self.logs.iter().any(|log| log.segment() == segment)
     }
 
     /// No segment of this section is free from now on.
@@ -96,13 +99,9 @@ impl Space {
         let segment = self.log(kind).segment();
         let next = SegmentNo(segment.0 + 1);
         let is_mine = self.sections.are_whole() && !self.astray[kind as usize];
-        let is_usable = |next: &SegmentNo| {
-            self.segments[next.0 as usize].is_unused()
-                && !self.taken.contains_key(next)
-                && !self.barred.contains(next)
-                && !self.logs.iter().any(|log| log.segment() == *next)
-        };
-        (is_mine && self.sections.of(segment).contains(&next.0)).then_some(next).filter(is_usable)
+        (is_mine && self.sections.of(segment).contains(&next.0))
+            .then_some(next)
+            .filter(|next| self.is_vacant_segment(*next))
     }
 
     /// On a device with zones: moves logs to blank sections, all of them or those that stand where they do not write.
@@ -124,7 +123,7 @@ impl Space {
         self.uses_reserve = was_open;
     }
 
-    /// The section that cleaning empties next, as its segments in use; see [`Space::victims`].
+    /// Whether cleaning leaves a section alone: a log stands in it, or recovery keeps the logs out of it.
     pub(super) fn is_kept_section(&self, section: &Range<u32>) -> bool {
         section.clone().map(SegmentNo).any(|segment| {
             self.logs.iter().map(Log::segment).any(|other| other == segment) || self.barred.contains(&segment)
