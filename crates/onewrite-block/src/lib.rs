@@ -9,6 +9,7 @@
 mod bell;
 mod checksum;
 mod choices;
+pub mod content_hash;
 mod counters;
 mod device;
 pub mod layer;

@@ -4,12 +4,18 @@
 //! seeded pattern (so that a 20 GB experiment needs no 20 GB), or shared bytes. A write through a handle that others
 //! share copies the bytes first, so a clone is a frozen copy for ever. In this way a committing transaction keeps its
 //! version of a block while the next one changes it.
+//!
+//! Shared bytes remember their hash and their checksum once somebody asked: what names the same bytes again and again (a
+//! crash explorer, a recovery) reads them once. Invariant: what they remember is of the bytes as they are, for a change
+//! forgets it.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::checksum::crc32c;
+use crate::checksum::{crc32c, crc32c_of_page};
+use crate::content_hash::{HASH_OF_ZEROS, hash_of};
 use crate::units::PAGE_SIZE;
 
 /// The bytes of a page.
@@ -59,11 +65,63 @@ fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Bytes in memory, and what was computed of them.
+struct Stored {
+    bytes: PageBytes,
+    sums: Sums,
+}
+
+/// Sums of bytes that are known once they were asked for.
+#[derive(Default)]
+struct Sums {
+    /// [`Page::content_hash`]; 0 if unknown (or 0).
+    hash: AtomicU64,
+    /// [`Page::digest`] with [`Sums::KNOWN`] set; 0 if unknown.
+    digest: AtomicU64,
+}
+
+impl Sums {
+    const KNOWN: u64 = 1 << 32;
+}
+
+impl Stored {
+    fn new(bytes: PageBytes) -> Arc<Stored> {
+        Arc::new(Stored { bytes, sums: Sums::default() })
+    }
+
+    fn hash(&self) -> u64 {
+        let known = self.sums.hash.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        let hash = if self.bytes == ZERO_BYTES { HASH_OF_ZEROS } else { hash_of(&self.bytes) };
+        self.sums.hash.store(hash, Ordering::Relaxed);
+        hash
+    }
+
+    fn digest(&self) -> u32 {
+        let known = self.sums.digest.load(Ordering::Relaxed);
+        if known != 0 {
+            return known as u32;
+        }
+        let digest = crc32c(!0, &self.bytes);
+        self.sums.digest.store(u64::from(digest) | Sums::KNOWN, Ordering::Relaxed);
+        digest
+    }
+}
+
+impl Clone for Stored {
+    /// The same bytes; about to change, so that nothing is known of them.
+    fn clone(&self) -> Stored {
+        Stored { bytes: self.bytes, sums: Sums::default() }
+    }
+}
+
 #[derive(Clone)]
 enum Content {
     Zeros,
     Pattern(Pattern),
-    Bytes(Arc<PageBytes>),
+    Bytes(Arc<Stored>),
 }
 
 /// A handle to the content of one page. A clone copies no bytes; see the module's head.
@@ -81,7 +139,7 @@ impl Page {
 
     /// A page of the given bytes.
     pub fn new(bytes: PageBytes) -> Page {
-        Page(Content::Bytes(Arc::new(bytes)))
+        Page(Content::Bytes(Stored::new(bytes)))
     }
 
     /// A page that begins with `bytes`, filled up with zeros.
@@ -89,14 +147,9 @@ impl Page {
     /// # Panics
     /// If `bytes` is longer than a page.
     pub fn from_slice(bytes: &[u8]) -> Page {
-        if bytes.len() == PAGE_SIZE {
-            // Copied once, straight to its place.
-            let whole = Arc::<[u8]>::from(bytes).try_into().expect("just measured");
-            return Page(Content::Bytes(whole));
-        }
-        let mut whole = [0; PAGE_SIZE];
-        whole[..bytes.len()].copy_from_slice(bytes);
-        Page::new(whole)
+        let mut page = Page::ZEROS;
+        page.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        page
     }
 
     /// The bytes; generated for a pattern, borrowed otherwise.
@@ -104,7 +157,7 @@ impl Page {
         match &self.0 {
             Content::Zeros => Cow::Borrowed(&ZERO_BYTES),
             Content::Pattern(pattern) => Cow::Owned(pattern.bytes()),
-            Content::Bytes(bytes) => Cow::Borrowed(bytes),
+            Content::Bytes(stored) => Cow::Borrowed(&stored.bytes),
         }
     }
 
@@ -117,7 +170,7 @@ impl Page {
                 pattern.write_to(&mut bytes);
                 look(&bytes)
             }
-            Content::Bytes(bytes) => look(bytes),
+            Content::Bytes(stored) => look(&stored.bytes),
         }
     }
 
@@ -130,7 +183,7 @@ impl Page {
                 let (random, mut state) = (pattern.random_bytes().min(4), pattern.seed);
                 first[..random].copy_from_slice(&split_mix(&mut state).to_le_bytes()[..random]);
             }
-            Content::Bytes(bytes) => first.copy_from_slice(&bytes[..4]),
+            Content::Bytes(stored) => first.copy_from_slice(&stored.bytes[..4]),
         }
         first
     }
@@ -138,16 +191,16 @@ impl Page {
     /// The bytes, to change; copied first if another handle shares them.
     pub fn bytes_mut(&mut self) -> &mut PageBytes {
         if !matches!(self.0, Content::Bytes(_)) {
-            let mut bytes = Arc::new(ZERO_BYTES);
+            let mut stored = Stored::new(ZERO_BYTES);
             if let Content::Pattern(pattern) = &self.0 {
-                pattern.write_to(Arc::get_mut(&mut bytes).expect("no other handle has it yet"));
+                pattern.write_to(&mut Arc::get_mut(&mut stored).expect("no other handle has it yet").bytes);
             }
-            self.0 = Content::Bytes(bytes);
+            self.0 = Content::Bytes(stored);
         }
-        match &mut self.0 {
-            Content::Bytes(bytes) => Arc::make_mut(bytes),
-            _ => unreachable!("made into bytes above"),
-        }
+        let Content::Bytes(stored) = &mut self.0 else { unreachable!("made into bytes above") };
+        let Stored { bytes, sums } = Arc::make_mut(stored);
+        *sums = Sums::default();
+        bytes
     }
 
     /// Copies `bytes` to `offset` in the page.
@@ -163,7 +216,7 @@ impl Page {
         match &self.0 {
             Content::Zeros => true,
             Content::Pattern(pattern) => pattern.compressible_percent >= 100,
-            Content::Bytes(bytes) => **bytes == ZERO_BYTES,
+            Content::Bytes(stored) => stored.bytes == ZERO_BYTES,
         }
     }
 
@@ -182,9 +235,35 @@ impl Page {
         }
     }
 
-    /// CRC32C of the bytes, to compare content cheaply.
+    /// The recipe, if the handle is one.
+    pub const fn recipe(&self) -> Option<Pattern> {
+        match self.0 {
+            Content::Pattern(pattern) => Some(pattern),
+            Content::Zeros | Content::Bytes(_) => None,
+        }
+    }
+
+    /// CRC32C of the bytes, continued from the register `!0`, to compare content cheaply.
     pub fn digest(&self) -> u32 {
-        self.with_bytes(|bytes| crc32c(!0, bytes))
+        match &self.0 {
+            Content::Bytes(stored) => stored.digest(),
+            Content::Zeros | Content::Pattern(_) => self.with_bytes(|bytes| crc32c(!0, bytes)),
+        }
+    }
+
+    /// CRC32C of the bytes, continued from `register`: what [`crc32c`] gives, from the digest alone.
+    pub fn crc32c(&self, register: u32) -> u32 {
+        crc32c_of_page(register, self.digest())
+    }
+
+    /// A hash of 64 bits of the bytes: equal bytes have equal hashes, whatever the handle.
+    pub fn content_hash(&self) -> u64 {
+        match &self.0 {
+            Content::Bytes(stored) => stored.hash(),
+            Content::Zeros => HASH_OF_ZEROS,
+            Content::Pattern(_) if self.is_zeros() => HASH_OF_ZEROS,
+            Content::Pattern(_) => self.with_bytes(|bytes| hash_of(bytes)),
+        }
     }
 }
 
@@ -245,6 +324,34 @@ mod tests {
     fn the_bytes_of_a_recipe_never_change() {
         let digest = |compressible_percent| Page::pattern(Pattern { seed: 7, compressible_percent }).digest();
         assert_eq!([0, 50, 99].map(digest), [0x727d_b7bc, 0xa935_9e53, 0x3c61_daf8]);
+    }
+
+    #[test]
+    fn what_a_page_remembers_is_of_its_bytes_as_they_are() {
+        let mut page = Page::from_slice(b"some bytes");
+        for change in 0..4_u8 {
+            let frozen = page.clone();
+            let before = (frozen.digest(), frozen.content_hash());
+            page.write(9, &[change]);
+            let (fresh, register) = (Page::new(*page.bytes()), 0x0bad_cafe_u32.rotate_left(u32::from(change)));
+            for _ in 0..2 {
+                assert_eq!(page.digest(), crc32c(!0, &page.bytes()[..]));
+                assert_eq!(page.crc32c(register), crc32c(register, &page.bytes()[..]));
+                assert_eq!(page.content_hash(), fresh.content_hash());
+            }
+            assert_eq!((frozen.digest(), frozen.content_hash()), before);
+            assert_ne!(before, (page.digest(), page.content_hash()));
+        }
+    }
+
+    #[test]
+    fn sums_do_not_depend_on_the_handle() {
+        let patterns = [0, 50, 100].map(|compressible_percent| Pattern { seed: 3, compressible_percent });
+        let handles = patterns.map(|pattern| (Page::pattern(pattern), Page::new(pattern.bytes())));
+        for (one, other) in handles.into_iter().chain([(Page::ZEROS, Page::new(ZERO_BYTES))]) {
+            assert_eq!((one.content_hash(), one.digest()), (other.content_hash(), other.digest()));
+            assert_eq!(one.crc32c(7), crc32c(7, &other.bytes()[..]));
+        }
     }
 
     #[test]

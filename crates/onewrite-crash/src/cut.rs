@@ -29,6 +29,7 @@ use crate::capturing::{Capture, Capturing, CapturingDevice, DeviceRun, Wanted, r
 use crate::enter::Met;
 use crate::error::CrashError;
 use crate::explorer::Explorer;
+use crate::in_memory::InMemory;
 use crate::judge::{Breach, Judge, Promise};
 use crate::plan::{MakeDevice, Stage};
 use crate::recovery::Extended;
@@ -137,7 +138,8 @@ impl<S: Subject> Explorer<'_, S> {
         let watch = Capturing::new(aged.device.fork(), aged.now, wanted, &recording);
         let recorded = Box::new(Recorded::new(CapturingDevice::new(&watch), Rc::clone(&recording)));
         let executor = Executor::ideal();
-        let port = executor.runtime().attach(self.subject.layer(recorded));
+        let image_end = Lpn(self.options.size_bytes / PAGE_SIZE as u64);
+        let port = executor.runtime().attach(self.subject.layer(Box::new(InMemory::new(recorded, image_end))));
         let chance = Choices::new(self.options.seed).stream("beside", aged.base);
         let region = Region::behind(self.options.size_bytes / PAGE_SIZE as u64);
         let effect = if self.subject.promises().pads { Effect::LeavesVolatile } else { Effect::MakesDurable };

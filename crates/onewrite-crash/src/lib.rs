@@ -38,6 +38,7 @@ mod faults;
 mod hash;
 mod history;
 mod in_line;
+mod in_memory;
 mod judge;
 mod ledger;
 mod logged;

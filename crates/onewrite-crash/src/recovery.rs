@@ -67,13 +67,14 @@ impl Extended {
 }
 
 /// Recovers states and remembers the outcomes.
-pub(crate) struct Recoverer<'a, S> {
+pub(crate) struct Recoverer<'a, S: Subject> {
     subject: Rc<S>,
     options: &'a ExploreOptions,
     /// Whether files may have extended attributes.
     pub(crate) extended: Extended,
     remembered: FxHashMap<u64, Rc<Found>>,
     listings: FxHashMap<u64, Rc<Listing>>,
+    memory: Rc<S::Memory>,
 }
 
 impl<'a, S: Subject> Recoverer<'a, S> {
@@ -84,6 +85,7 @@ impl<'a, S: Subject> Recoverer<'a, S> {
             extended: Extended::None,
             remembered: FxHashMap::default(),
             listings: FxHashMap::default(),
+            memory: Rc::default(),
         }
     }
 
@@ -94,8 +96,9 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         let disk = Disk::instant(&medium, &self.options.geometry);
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(disk));
-        let subject = Rc::clone(&self.subject);
-        let replayed = executor.block_on(async move { subject.recover(&port).await }).map_err(|halt| halt.to_string());
+        let (subject, memory) = (Rc::clone(&self.subject), Rc::clone(&self.memory));
+        let recovery = async move { subject.recover(&port, &memory).await };
+        let replayed = executor.block_on(recovery).map_err(|halt| halt.to_string());
         drop(executor);
         let replayed = match replayed.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
             Ok(replayed) => replayed,

@@ -17,6 +17,7 @@ use crate::action::Workload;
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 use crate::history::History;
+use crate::in_memory::InMemory;
 use crate::model::Tree;
 use crate::options::ExploreOptions;
 use crate::player::Player;
@@ -57,7 +58,7 @@ pub(crate) fn run<S: Subject>(
     let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
     let history = perform(
         subject,
-        subject.layer(recorded),
+        subject.layer(in_memory(recorded)),
         (tree, &recording),
         workload.clone(),
         options.mounting(Purpose::Run),
@@ -77,7 +78,7 @@ pub(crate) fn prepare<S: Subject>(
         return Ok((image, tree));
     }
     let medium = Medium::new(image);
-    let disk = Box::new(Disk::instant(&medium, &options.geometry));
+    let disk = in_memory(Box::new(Disk::instant(&medium, &options.geometry)));
     let recording = Rc::default();
     let setup = Workload::of(workload.setup.clone());
     let history = perform(subject, disk, (tree, &recording), setup, options.mounting(Purpose::Run))?;
@@ -87,6 +88,12 @@ pub(crate) fn prepare<S: Subject>(
     }
     let image = medium.borrow().image.clone();
     Ok((image, tree))
+}
+
+/// The content of all pages as bytes.
+fn in_memory(device: Box<dyn Device>) -> Box<InMemory> {
+    let end = Lpn(device.geometry().pages);
+    Box::new(InMemory::new(device, end))
 }
 
 /// Mounts, plays the warm-up, plays the tasks side by side, and unmounts.

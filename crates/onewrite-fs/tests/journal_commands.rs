@@ -142,6 +142,38 @@ fn with_fua_the_commit_block_needs_no_second_flush() {
     }
 }
 
+/// Bytes of the log that an fsync after a second overwrite of the same page writes, `later` after the first one.
+fn log_bytes_of_second_overwrite(mode: Mode, later: Nanos) -> u64 {
+    let executor = Executor::ideal();
+    let runtime = executor.runtime();
+    let port = runtime.attach(Box::new(disk(false)));
+    let counted = executor.block_on(async move {
+        let fs = Ext4::mount(port.clone(), MountOptions::new(mode)).await?;
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        fs.write(file, Position::At(0), Content::Bytes(b"first"), Manner::default()).await?;
+        fs.fsync(file).await?;
+        runtime.sleep(later).await;
+        port.device_mut().reset_counters();
+        fs.write(file, Position::At(0), Content::Bytes(b"again"), Manner::default()).await?;
+        fs.fsync(file).await?;
+        let logged = port.device().counters().host_write_bytes_of(Cause::Journal);
+        let found = fs.read(file, 0, 5, Manner::default()).await?.to_vec();
+        FsResult::Ok((logged, found))
+    });
+    let (logged, found) = counted.expect("nothing halts").expect("no error");
+    assert_eq!(found, b"again");
+    logged
+}
+
+#[test]
+fn an_overwrite_within_one_tick_of_the_clock_logs_its_content_and_no_inode() {
+    for mode in [Mode::Data, Mode::DataAsync, Mode::DataLazy, Mode::Sdj, Mode::SdjAsync] {
+        let [same_tick, later] = [Nanos::ZERO, Nanos::from_millis(10)]
+            .map(|later| log_bytes_of_second_overwrite(mode, later) / PAGE_SIZE as u64);
+        assert_eq!((same_tick, later), (3, 4), "{mode}: descriptor, page, commit block; later the inode, too");
+    }
+}
+
 #[test]
 fn data_is_written_once_in_ordered_and_to_the_log_in_data() {
     let (ordered, _) = cost_of_fsync(Mode::Ordered, false);

@@ -117,7 +117,7 @@ fn choices(walker: &Walker<'_>, moment: Moment, options: &ExploreOptions) -> Vec
     choices
 }
 
-struct Exploration<'e, S> {
+struct Exploration<'e, S: Subject> {
     recoverer: Recoverer<'e, S>,
     application: &'e Application,
     options: &'e ExploreOptions,

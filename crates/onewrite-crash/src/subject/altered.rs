@@ -3,6 +3,8 @@
 //! Only the run is altered. The sound subject recovers, checks and judges the states, unless [`Alter::mount_recovery`]
 //! or [`Alter::recovery_layer`] is replaced.
 
+use std::rc::Rc;
+
 use onewrite_block::{Cause, Choices, Device, DevicePort, Image};
 use onewrite_fs::{DraftId, FsResult, Ino, RenameManner, ShareRange};
 
@@ -80,6 +82,7 @@ pub struct Altered<S, A> {
 
 impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
     type Fs = S::Fs;
+    type Memory = S::Memory;
 
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
         self.sound.format(image, choices)
@@ -96,8 +99,8 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
         }
     }
 
-    async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>> {
-        self.sound.recover(port).await
+    async fn recover(&self, port: &DevicePort, memory: &Rc<S::Memory>) -> FsResult<Option<Replayed>> {
+        self.sound.recover(port, memory).await
     }
 
     fn findings(&self, image: &Image) -> Vec<String> {

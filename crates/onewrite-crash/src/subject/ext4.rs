@@ -1,11 +1,13 @@
 //! ext4 as a subject. No other file of this crate knows ext4.
 
+use std::rc::Rc;
+
 use onewrite_block::{Choices, DevicePort, Image, PAGE_SIZE, Page};
 use onewrite_fs::BlockNo;
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope, replay, step_end};
-use onewrite_fs::journal::EvictionSpot;
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope, replay_with, step_end};
+use onewrite_fs::journal::{EvictionSpot, UnpackedChunks};
 use onewrite_fs::{AtomicFiles, DraftId, FsResult, SharePages, ShareRange};
 
 use super::{DraftChange, DraftChanged, Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, e2fsck};
@@ -56,6 +58,7 @@ impl Ext4Subject {
 
 impl Subject for Ext4Subject {
     type Fs = Ext4;
+    type Memory = UnpackedChunks;
 
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
         let size_bytes = image.pages() * PAGE_SIZE as u64;
@@ -77,8 +80,8 @@ impl Subject for Ext4Subject {
         Ext4::mount(port, self.mount_options(mounting)).await
     }
 
-    async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>> {
-        let replayed = replay(port).await?;
+    async fn recover(&self, port: &DevicePort, unpacked: &Rc<UnpackedChunks>) -> FsResult<Option<Replayed>> {
+        let replayed = replay_with(port, Rc::clone(unpacked)).await?;
         Ok(replayed.map(|recovered| Replayed {
             transactions: recovered.transactions,
             revoked_blocks: recovered.revoked_blocks,

@@ -3,6 +3,8 @@
 //! Its log of nodes is a part of its content: every later mount depends on what an fsync wrote there. So the explorer
 //! must know no block of it as one of a log that recovery empties.
 
+use std::rc::Rc;
+
 use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Zones};
 use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
@@ -66,6 +68,7 @@ impl F2fsSubject {
 
 impl Subject for F2fsSubject {
     type Fs = F2fs;
+    type Memory = ();
 
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
         let size_bytes = image.pages() * PAGE_SIZE as u64;
@@ -92,7 +95,7 @@ impl Subject for F2fsSubject {
     }
 
     /// Looks what a mount rolls forward. The mount itself does it.
-    async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>> {
+    async fn recover(&self, port: &DevicePort, _: &Rc<()>) -> FsResult<Option<Replayed>> {
         let options =
             F2fsOptions { cache_pages: F2fsOptions::CACHE_PAGES_MIN, read_only: true, ..F2fsOptions::default() };
         let fs = F2fs::mount(port.clone(), options).await?;

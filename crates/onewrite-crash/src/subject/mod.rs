@@ -12,6 +12,8 @@ mod f2fs;
 mod fsck_f2fs;
 mod saved;
 
+use std::rc::Rc;
+
 use onewrite_block::{Cause, Choices, Device, DevicePort, Image, Nanos};
 use onewrite_fs::{DraftId, FileSystem, FsError, FsResult, Ino, PolicyKind, RenameManner, ShareRange};
 
@@ -110,6 +112,8 @@ pub type Name<'n> = (Ino, &'n [u8]);
 pub trait Subject: 'static {
     /// The mounted file system.
     type Fs: FileSystem + 'static;
+    /// What recoveries of states of one run may remember of each other, to do the same work once.
+    type Memory: Default + 'static;
 
     /// Makes an empty file system on `image`, which is full of garbage. Blocks that it does not write keep the garbage.
     ///
@@ -125,11 +129,12 @@ pub trait Subject: 'static {
 
     /// Recovers the blocks of an image without mounting it, and returns what it replayed. Returns `None` if there was
     /// nothing to do. A file system that recovers only in its mount returns what the mount will replay, or `None`. A
-    /// later mount depends only on the blocks outside the log ([`Subject::log_causes`]).
+    /// later mount depends only on the blocks outside the log ([`Subject::log_causes`]). `memory` is for all states that
+    /// one thread recovers.
     ///
     /// # Errors
     /// If recovery fails.
-    async fn recover(&self, port: &DevicePort) -> FsResult<Option<Replayed>>;
+    async fn recover(&self, port: &DevicePort, memory: &Rc<Self::Memory>) -> FsResult<Option<Replayed>>;
 
     /// What the file system's own checker finds wrong with an unmounted image; a few findings at most.
     fn findings(&self, image: &Image) -> Vec<String>;

@@ -109,7 +109,7 @@ fn forget_orphans(style: &Style, sequence: Sequence, pages: &mut [&mut Page]) ->
     for (tag, page) in tags.iter_mut().zip(&mut pages[1..]) {
         if tag.home_block == BlockNo::FIRST {
             clear_orphan_list(page.bytes_mut());
-            tag.checksum = style.block_checksum(sequence, &page.bytes());
+            tag.checksum = style.block_checksum(sequence, page);
         }
     }
     *pages[0] = Page::new(style.descriptor(sequence, &tags));

@@ -10,6 +10,8 @@
 
 mod toy_fs;
 
+use std::rc::Rc;
+
 use onewrite_block::{Choices, DevicePort, Image, Lpn, Page};
 use onewrite_crash::{
     CrashError, CrashPlan, ExploreOptions, Flag, Keeps, Mounting, Promise, Promises, Replayed, Report, Steps, Subject,
@@ -26,6 +28,7 @@ struct ToySubject {
 
 impl Subject for ToySubject {
     type Fs = Toy;
+    type Memory = ();
 
     fn format(&self, image: &mut Image, _: &Choices) -> Result<(), CrashError> {
         (0..image.pages()).for_each(|lpn| image.set(Lpn(lpn), Page::ZEROS));
@@ -41,7 +44,7 @@ impl Subject for ToySubject {
         Toy::mount(port, self.flushes).await
     }
 
-    async fn recover(&self, _: &DevicePort) -> FsResult<Option<Replayed>> {
+    async fn recover(&self, _: &DevicePort, _: &Rc<()>) -> FsResult<Option<Replayed>> {
         Ok(None)
     }
 

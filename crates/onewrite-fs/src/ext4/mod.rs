@@ -46,6 +46,6 @@ mod write;
 
 pub use crate::transfer::step_end;
 pub use mode::{Mode, ModeError, Promise, Scope};
-pub use mount::{Ext4, replay};
+pub use mount::{Ext4, replay, replay_with};
 pub use onewrite_cache::PolicyKind;
 pub use options::MountOptions;

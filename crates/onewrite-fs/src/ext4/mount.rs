@@ -25,7 +25,9 @@ use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::devices::Devices;
-use crate::journal::{CheckpointBy, CheckpointPace, Commit, Journal, JournalOptions, Recovered, RecoveryOptions};
+use crate::journal::{
+    CheckpointBy, CheckpointPace, Commit, Journal, JournalOptions, Recovered, RecoveryOptions, UnpackedChunks,
+};
 use crate::pages::{Access, Pages, PagesOptions, page_cache};
 
 /// Most bytes of log blocks that [`replay`] holds in memory.
@@ -62,7 +64,7 @@ impl Ext4 {
         let cache = page_cache(options.cache_pages, options.cache_policy, MountOptions::FLASH_BLOCK_PAGES.into())?;
         options.check_device(port.geometry())?;
         let by = options.mode.checkpoint();
-        let recovery = RecoveryOptions { by, kept_bytes_max: options.cache_pages * PAGE_SIZE };
+        let recovery = RecoveryOptions { by, kept_bytes_max: options.cache_pages * PAGE_SIZE, unpacked: None };
         let mut opened = open(&port, recovery).await?;
         let groups = Groups::new(opened.descriptors);
         let system_zone = SystemZone::new(&opened.layout, &groups, &opened.map)?;
@@ -141,7 +143,19 @@ impl Ext4 {
 /// # Errors
 /// As [`Ext4::mount`].
 pub async fn replay(port: &DevicePort) -> FsResult<Option<Recovered>> {
-    let options = RecoveryOptions { by: CheckpointBy::Copy, kept_bytes_max: REPLAY_BYTES_MAX };
+    replay_by(port, None).await
+}
+
+/// As [`replay`], for one image of many that hold the same frames: what was unpacked before is not unpacked again.
+///
+/// # Errors
+/// As [`Ext4::mount`].
+pub async fn replay_with(port: &DevicePort, unpacked: Rc<UnpackedChunks>) -> FsResult<Option<Recovered>> {
+    replay_by(port, Some(unpacked)).await
+}
+
+async fn replay_by(port: &DevicePort, unpacked: Option<Rc<UnpackedChunks>>) -> FsResult<Option<Recovered>> {
+    let options = RecoveryOptions { by: CheckpointBy::Copy, kept_bytes_max: REPLAY_BYTES_MAX, unpacked };
     let mut opened = match open(port, options).await {
         Ok(opened) => opened,
         Err(_) if has_no_log(port).await? => return Ok(None),

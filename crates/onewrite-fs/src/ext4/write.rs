@@ -7,7 +7,8 @@
 //! 4. stamps and saves the inode.
 //!
 //! If nothing of the inode changes (an overwrite within one tick of the clock), a step outside full scope needs no
-//! transaction. Writers hold the node's lock exclusively; direct overwrites share it.
+//! transaction, and one in full scope logs the content without the inode. Writers hold the node's lock exclusively;
+//! direct overwrites share it.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -138,8 +139,11 @@ impl Contents<'_> {
                 _ => self.pages().put_dirty(self.volume(), node, first..reached, &mut step).await?,
             }
             let end = end.min(reached * PAGE_BYTES);
-            let by = if grows || needs_map { Synced::Data } else { Synced::Everything };
-            self.finish_write(&mut handle, node, end, by).await?;
+            match (grows || needs_map, stamps) {
+                (true, _) => self.finish_write(&mut handle, node, end, Synced::Data).await?,
+                (false, true) => self.finish_write(&mut handle, node, end, Synced::Everything).await?,
+                (false, false) => node.note_content_change(handle.tid()),
+            }
         }
         outcome
     }

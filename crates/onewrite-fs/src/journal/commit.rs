@@ -352,8 +352,7 @@ fn says(
             Some((format::Kind::Descriptor, found)) if found == sequence && style.tail_holds(&bytes) => {
                 let tags = style.tags(&bytes);
                 let copies = rest.by_ref().take(tags.len());
-                let is_right =
-                    |(tag, copy): (&Tag, &Page)| tag.checksum == style.block_checksum(sequence, &copy.bytes());
+                let is_right = |(tag, copy): (&Tag, &Page)| tag.checksum == style.block_checksum(sequence, copy);
                 if !tags.iter().zip(copies).all(is_right) {
                     return false;
                 }
@@ -375,7 +374,7 @@ fn says(
 
 fn tag(style: &Style, sequence: Sequence, home_block: BlockNo, page: &Page) -> (Tag, Page) {
     let (copy, is_escaped) = format::escape(page);
-    let checksum = copy.with_bytes(|bytes| style.block_checksum(sequence, bytes));
+    let checksum = style.block_checksum(sequence, &copy);
     (Tag { home_block, is_escaped, checksum }, copy)
 }
 

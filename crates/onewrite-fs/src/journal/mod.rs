@@ -41,6 +41,7 @@ mod recovery;
 mod ring;
 mod stored;
 mod transaction;
+mod unpacked;
 mod views;
 
 use std::cell::{Cell, RefCell};
@@ -67,6 +68,7 @@ pub use ring::LogBlock;
 use ring::Ring;
 use transaction::{Committing, Running};
 pub use transaction::{Handle, Joined, Owner, Sealed, TransactionId};
+pub use unpacked::UnpackedChunks;
 
 /// Maximum number of blocks of one transaction in any log: 2 GiB, because an offset in a frame has 32 bits.
 const TRANSACTION_BLOCKS_MAX: usize = 1 << 19;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use onewrite_block::content_hash::mix;
 use onewrite_block::{JobCost, PAGE_SIZE, Page};
 
 use super::format::frame::{self, Chunk};
@@ -58,6 +59,19 @@ impl ChunkPlace {
     /// The log blocks that hold the chunk, counted from the beginning of the frame.
     pub(super) fn log_blocks(&self) -> Range<u32> {
         self.offset / PAGE_SIZE as u32..(self.offset + self.stored).div_ceil(PAGE_SIZE as u32)
+    }
+
+    /// A number that two chunks share only if they are packed alike, but for rare chance.
+    pub(super) fn key(&self) -> u64 {
+        let skip = u64::from(self.offset) % PAGE_SIZE as u64;
+        mix(u64::from(self.stored) << 32 | u64::from(self.blocks), skip << 1 | u64::from(self.is_raw))
+    }
+
+    /// Whether the same log blocks unpack to the same blocks at both places.
+    pub(super) fn is_packed_as(&self, other: &ChunkPlace) -> bool {
+        let packing =
+            |place: &ChunkPlace| (place.offset as usize % PAGE_SIZE, place.stored, place.is_raw, place.blocks);
+        packing(self) == packing(other)
     }
 
     /// What [`ChunkPlace::unpack`] costs.

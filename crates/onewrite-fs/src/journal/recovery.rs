@@ -17,6 +17,7 @@ mod scan;
 mod view;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use onewrite_block::{Cause, DevicePort, PAGE_SIZE, Page, Remap, Request};
 
@@ -27,6 +28,7 @@ use super::log_map::LogMap;
 use super::place::LogPlace;
 use super::ring::LogBlock;
 use super::stored::{LogReads, StoredLog};
+use super::unpacked::UnpackedChunks;
 use crate::api::FsResult;
 use crate::block::BlockNo;
 pub use found::Recovered;
@@ -38,19 +40,28 @@ pub use view::LogView;
 const PART_BLOCKS: usize = 16 * 1024;
 
 /// How a log is replayed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RecoveryOptions {
     /// How to bring blocks home.
     pub by: CheckpointBy,
     /// Maximum bytes of log blocks kept in memory between reading and writing, in addition to those of one part.
     pub kept_bytes_max: usize,
+    /// Chunks that recoveries before this one unpacked; none are remembered without it.
+    pub unpacked: Option<Rc<UnpackedChunks>>,
+}
+
+/// The frames of a log in memory, and where unpacked chunks are remembered.
+#[derive(Clone, Copy)]
+struct Packed<'a> {
+    frames: &'a Frames,
+    known: Option<&'a UnpackedChunks>,
 }
 
 /// The device's content as a replay would leave it.
 pub struct Prospect<'a> {
     log: &'a StoredLog<'a>,
     blocks: &'a Blocks,
-    frames: &'a Frames,
+    packed: Packed<'a>,
 }
 
 impl Prospect<'_> {
@@ -67,7 +78,7 @@ impl Prospect<'_> {
         }
         let from = self.blocks.partition_point(|(home, _)| *home < first);
         let to = self.blocks.partition_point(|(home, _)| *home < end);
-        for (home, page) in contents(self.log, &self.blocks[from..to], self.frames).await? {
+        for (home, page) in contents(self.log, &self.blocks[from..to], self.packed).await? {
             pages[(home - first) as usize] = page;
         }
         Ok(pages)
@@ -96,15 +107,16 @@ pub async fn recover(
     let mut scan = Scan::new(&log, superblock, options.kept_bytes_max);
     scan.run().await?;
     let (blocks, frames) = scan.newest();
+    let packed = Packed { frames: &frames, known: options.unpacked.as_deref() };
     let mut done = scan.done();
     done.written_blocks = blocks.len() as u64;
     check_homes(port, map, &blocks)?;
-    judge(Prospect { log: &log, blocks: &blocks, frames: &frames }).await?;
+    judge(Prospect { log: &log, blocks: &blocks, packed }).await?;
     let can_share = |copy: &Copy| options.by == CheckpointBy::Share && matches!(copy.place, LogPlace::Exact(_));
     let (shared, copied): (Blocks, Blocks) = blocks.into_iter().partition(|(_, copy)| can_share(copy));
     done.shared_blocks = shared.len() as u64;
     done.written_bytes = (copied.len() * PAGE_SIZE) as u64;
-    write_home(&log, copied, &frames).await?;
+    write_home(&log, copied, packed).await?;
     share_home(&log, shared).await?;
     port.request(Request::flush(Cause::Recovery)).await?;
     superblock.start = 0;
@@ -130,12 +142,12 @@ fn check_homes(port: &DevicePort, map: &LogMap, blocks: &Blocks) -> FsResult<()>
 
 /// Writes copies home in parts. Reads parts in the order of the log and writes each part in the order of the home
 /// blocks. Memory stays bounded.
-async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &Frames) -> FsResult<()> {
+async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, packed: Packed<'_>) -> FsResult<()> {
     if blocks.len() > PART_BLOCKS {
         blocks.sort_by_key(|(_, copy)| (log.position(copy.place), copy.place.index()));
     }
     for part in blocks.chunks(PART_BLOCKS) {
-        let mut pages = contents(log, part, frames).await?;
+        let mut pages = contents(log, part, packed).await?;
         pages.sort_unstable_by_key(|(block, _)| *block);
         home::copy_home(log.port, &pages, Cause::Recovery).await?;
     }
@@ -143,13 +155,13 @@ async fn write_home(log: &StoredLog<'_>, mut blocks: Blocks, frames: &Frames) ->
 }
 
 /// The content of each block of a part.
-async fn contents(log: &StoredLog<'_>, part: &[(BlockNo, Copy)], frames: &Frames) -> FsResult<Vec<(BlockNo, Page)>> {
+async fn contents(log: &StoredLog<'_>, part: &[(BlockNo, Copy)], packed: Packed<'_>) -> FsResult<Vec<(BlockNo, Page)>> {
     let mut pages = Vec::with_capacity(part.len());
-    let mut packed: BTreeMap<_, Vec<(BlockNo, LogPlace)>> = BTreeMap::new();
+    let mut chunks: BTreeMap<_, Vec<(BlockNo, LogPlace)>> = BTreeMap::new();
     let mut absent: Vec<(LogBlock, BlockNo, LogPlace)> = Vec::new();
     for (home, copy) in part {
         match (copy.place, &copy.page) {
-            (place @ LogPlace::Chunk(_), _) => packed.entry(log.position(place)).or_default().push((*home, place)),
+            (place @ LogPlace::Chunk(_), _) => chunks.entry(log.position(place)).or_default().push((*home, place)),
             (place, Some(page)) => pages.push((*home, place.content(page.clone()))),
             (LogPlace::Exact(block) | LogPlace::Escaped(block), None) => {
                 absent.push((block, *home, copy.place));
@@ -160,7 +172,7 @@ async fn contents(log: &StoredLog<'_>, part: &[(BlockNo, Copy)], frames: &Frames
     absent.sort_unstable_by_key(|(log_block, ..)| *log_block);
     let again = read_all(log, absent.iter().map(|(log_block, ..)| *log_block)).await?;
     pages.extend(absent.into_iter().zip(again).map(|((_, home, place), page)| (home, place.content(page))));
-    unpack(log, packed.into_values().collect(), frames, &mut pages).await?;
+    unpack(log, chunks.into_values().collect(), packed, &mut pages).await?;
     Ok(pages)
 }
 
@@ -181,29 +193,34 @@ async fn read_all(log: &StoredLog<'_>, blocks: impl Iterator<Item = LogBlock>) -
 /// Decompresses chunks in parallel and adds their wanted blocks to `pages`.
 async fn unpack(
     log: &StoredLog<'_>,
-    packed: Vec<Vec<(BlockNo, LogPlace)>>,
-    frames: &Frames,
+    chunks: Vec<Vec<(BlockNo, LogPlace)>>,
+    packed: Packed<'_>,
     pages: &mut Vec<(BlockNo, Page)>,
 ) -> FsResult<()> {
     let runtime = log.port.runtime();
-    let mut unpacking = Vec::with_capacity(packed.len());
-    for wanted in packed {
+    let mut unpacking = Vec::with_capacity(chunks.len());
+    for wanted in chunks {
         let LogPlace::Chunk(chunk) = wanted[0].1 else { unreachable!("only such are packed") };
         let run = chunk.log_blocks();
-        let stored = match frames.get(&chunk.frame) {
+        let stored = match packed.frames.get(&chunk.frame) {
             Some(frame) => frame[run.start as usize..run.end as usize].to_vec(),
             None => log.read(log.after(chunk.frame, run.start), run.end - run.start).await?,
         };
-        let worker = runtime.clone();
-        let unpacked = async move { worker.job(chunk.unpack_cost(), move || chunk.unpack(&stored)).await };
-        unpacking.push((chunk.frame, wanted, runtime.start(unpacked)));
+        let known = packed.known.and_then(|known| known.get(&chunk, &stored));
+        let (worker, kept) = (runtime.clone(), packed.known.filter(|_| known.is_none()).map(|_| stored.clone()));
+        let unpack = move || known.or_else(|| chunk.unpack(&stored));
+        let unpacked = async move { worker.job(chunk.unpack_cost(), unpack).await };
+        unpacking.push((chunk, kept, wanted, runtime.start(unpacked)));
     }
-    for (frame, wanted, unpacked) in unpacking {
+    for (chunk, kept, wanted, unpacked) in unpacking {
         let Some(whole) = unpacked.await else {
-            let place = format!("journal, frame at {frame}");
+            let place = format!("journal, frame at {}", chunk.frame);
             return Err(damage(place, "a chunk does not decompress although its checksum holds"));
         };
         pages.extend(wanted.into_iter().map(|(home, place)| (home, whole[place.index()].clone())));
+        if let (Some(known), Some(stored)) = (packed.known, kept) {
+            known.insert(chunk, stored, whole);
+        }
     }
     Ok(())
 }
@@ -234,7 +251,8 @@ mod tests {
             let (log, frames) = (StoredLog::to_recover(&port, &map, &superblock), Frames::default());
             let newer = Page::from_slice(&[7; PAGE_SIZE]);
             let blocks = vec![(BlockNo(7), Copy { place: LogPlace::Nowhere, page: Some(newer) })];
-            let prospect = Prospect { log: &log, blocks: &blocks, frames: &frames };
+            let packed = Packed { frames: &frames, known: None };
+            let prospect = Prospect { log: &log, blocks: &blocks, packed };
             let mut seen = Vec::new();
             for (first, count) in [(7, 1), (6, 3), (5, 2), (8, 2)] {
                 let pages = prospect.read(BlockNo(first), count).await.expect("no fault");

@@ -6,34 +6,38 @@
 //! ```
 //!
 //! A cell of the grid is one policy at one size. Cells share only the trace, so they run on all cores and give the same
-//! results on any number of cores. A trace of at most [`HELD_MAX`] page requests is kept in memory. A longer one is
-//! read again for each cell, so memory stays bounded for any length.
+//! results on any number of cores. A trace of at most [`HELD_MAX`] page requests is kept in memory ([`requests`]). A
+//! longer one is read once for all cells, in rounds ([`rounds`]); with a device, or by the times of its records, it is
+//! read again for each cell. So memory stays bounded for any length.
 //!
 //! Source: dissertation §2.4.1.
 
+mod cell;
 mod curves;
 mod device;
 mod events;
 mod figures;
 mod layer;
 mod progress;
+mod requests;
+mod rounds;
 mod target;
 
 use std::path::{Path, PathBuf};
 
-use onewrite_block::Nanos;
-use onewrite_cache::{CacheShape, Counts, Future, FutureBuilder, PageNo, PageRequest, PolicyKind, Utilization};
+use onewrite_cache::{CacheShape, PolicyKind, Utilization};
 use serde::Serialize;
 
 use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::partial::is_same_file;
-use crate::trace::{Trace, TraceOptions, TraceWriter, VOLUME_PAGES};
+use crate::size::SizeOrShare;
+use crate::trace::{Trace, TraceOptions, VOLUME_PAGES};
+use cell::Cell;
 pub use device::DevicePlan;
-use device::Replayed;
 pub use figures::{DeviceFigures, LayerFigures};
-use layer::Counted;
 pub use progress::{Stage, StudyProgress};
+use requests::Requests;
 
 /// Most page requests kept in memory: 512 MiB.
 pub const HELD_MAX: usize = 64 << 20;
@@ -49,8 +53,9 @@ pub struct CacheStudy {
     pub options: TraceOptions,
     /// Policies, each at every size.
     pub policies: Vec<PolicyKind>,
-    /// Sizes of the cache in bytes.
-    pub sizes: Vec<u64>,
+    /// Sizes of the cache. A share is one of the footprint, which takes a reading of the whole trace before the first
+    /// cell begins.
+    pub sizes: Vec<SizeOrShare>,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// Bytes of a flash block.
@@ -118,19 +123,6 @@ pub struct CacheFigures {
     pub cells: Vec<CacheCell>,
 }
 
-/// The trace as the cells see it.
-struct Requests {
-    /// All requests, if they fit in memory.
-    held: Option<Vec<PageRequest>>,
-    count: u64,
-    last_page: u64,
-    /// Whether the trace has more than one volume; each further one lies far behind the first.
-    has_volumes: bool,
-    future: Option<Future>,
-    /// The layer, filled and aged; every cell begins with a copy.
-    ready: Option<Counted>,
-}
-
 impl CacheStudy {
     /// Refuses options that make no sense.
     fn check(&self) -> Result<(), LabError> {
@@ -142,14 +134,14 @@ impl CacheStudy {
             let (block, page) = (self.flash_block_bytes, self.page_bytes);
             return refuse(format!("a flash block of {block} bytes is not made of whole pages of {page} bytes"));
         }
-        if let Some(size) = self.sizes.iter().find(|size| **size < self.page_bytes) {
-            return refuse(format!("a cache of {size} bytes holds no page of {} bytes", self.page_bytes));
-        }
         if self.policies.is_empty() || self.sizes.is_empty() {
             return refuse("a study needs at least one policy and one size".into());
         }
         for size in &self.sizes {
-            self.shape(*size)?;
+            match *size {
+                SizeOrShare::Bytes(size) => drop(self.shape(size)?),
+                SizeOrShare::Share(_) => (),
+            }
         }
         if self.is_timed && self.device.as_ref().is_none_or(|plan| plan.layer.is_some()) {
             return refuse("--timed needs an emulated device in full: --device with --ftl page".into());
@@ -165,38 +157,22 @@ impl CacheStudy {
         (requests.last_page + 1).saturating_mul(self.page_bytes)
     }
 
+    /// The shape of a cache of `size` bytes.
+    ///
+    /// # Errors
+    /// If it holds no page, or more than a cache can.
     fn shape(&self, size: u64) -> Result<CacheShape, LabError> {
+        if size < self.page_bytes {
+            let page = self.page_bytes;
+            return Err(LabError::Option(format!("a cache of {size} bytes holds no page of {page} bytes")));
+        }
         CacheShape::new(size / self.page_bytes, self.flash_block_bytes / self.page_bytes).map_err(LabError::Option)
     }
 
-    fn cells(&self) -> Vec<(u64, PolicyKind)> {
-        self.sizes.iter().flat_map(|size| self.policies.iter().map(|policy| (*size, *policy))).collect()
-    }
-
-    /// Reads the trace once and gathers what the cells need to know beforehand.
-    fn gather(&self, watch: &(dyn Fn(StudyProgress) -> Result<(), LabError> + Sync)) -> Result<Requests, LabError> {
-        watch(StudyProgress::begin(Stage::Reading))?;
-        let mut trace = Trace::open(&self.trace, &self.options)?;
-        let mut future = self.policies.iter().any(|policy| policy.needs_future()).then(FutureBuilder::default);
-        let (held, count, last_page, has_volumes) = (Some(Vec::new()), 0, 0, false);
-        let mut requests = Requests { held, count, last_page, has_volumes, future: None, ready: None };
-        let mut chunk = Vec::with_capacity(CHUNK);
-        let mut goes_on = true;
-        while goes_on {
-            chunk.clear();
-            goes_on = trace.next_pages(self.page_bytes, CHUNK, &mut chunk)?;
-            requests.count += chunk.len() as u64;
-            requests.last_page = chunk.iter().map(|request| request.page()).fold(requests.last_page, u64::max);
-            if let Some(future) = &mut future {
-                let told = chunk.iter().try_for_each(|request| future.push(PageNo(request.page())));
-                told.map_err(LabError::Option)?;
-            }
-            requests.hold(&chunk, self.held_max);
-            watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Reading) })?;
-        }
-        requests.future = future.map(FutureBuilder::finish);
-        requests.has_volumes = trace.seen().has_volumes;
-        Ok(requests)
+    /// Size in bytes and policy of each cell.
+    fn cells(&self, footprint_bytes: u64) -> Vec<(u64, PolicyKind)> {
+        let sizes = self.sizes.iter().map(|size| size.bytes(footprint_bytes, self.page_bytes));
+        sizes.flat_map(|size| self.policies.iter().map(move |policy| (size, *policy))).collect()
     }
 
     /// Runs all cells and reports progress to `watch`, whose error stops them.
@@ -208,8 +184,9 @@ impl CacheStudy {
         watch: &(dyn Fn(StudyProgress) -> Result<(), LabError> + Sync),
     ) -> Result<CacheFigures, LabError> {
         self.check()?;
-        self.check_after()?;
-        let mut requests = self.gather(watch)?;
+        let (mut requests, rest) = Requests::gather(self, watch)?;
+        let cells = self.cells(requests.footprint_bytes);
+        self.check_after(&cells)?;
         self.check_requests(&requests)?;
         if self.is_timed && !Trace::has_times(&self.trace, &self.options)? {
             return Err(LabError::Option(format!(
@@ -219,47 +196,56 @@ impl CacheStudy {
         }
         let ready = self.device.as_ref().map(|plan| plan.prepare(self.end_bytes(&requests), watch)).transpose()?;
         requests.ready = ready.flatten();
-        let cells = self.cells();
-        let total = requests.count * cells.len() as u64;
-        let cells = side_by_side(self.threads, cells.len(), |place| {
-            let (size, policy) = cells[place];
-            self.run_cell((policy, size), &requests, &|step| match step.stage {
-                Stage::Requests => watch(StudyProgress { total, ..step }),
-                _ => watch(StudyProgress { total: step.total * cells.len() as u64, ..step }),
-            })
-        })?;
+        let cells = match requests.is_read_for_each_cell(self) {
+            true => self.run_alone(&cells, &requests, watch)?,
+            false => self.run_together(&cells, (requests, rest), watch)?,
+        };
+        self.check_count(cells[0].requests)?;
         let volume = self.options.volume;
         Ok(CacheFigures { volume, page_bytes: self.page_bytes, flash_block_bytes: self.flash_block_bytes, cells })
     }
 
+    /// Runs each cell over the whole trace, as many at a time as there are cores.
+    fn run_alone(
+        &self,
+        cells: &[(u64, PolicyKind)],
+        requests: &Requests,
+        watch: &(dyn Fn(StudyProgress) -> Result<(), LabError> + Sync),
+    ) -> Result<Vec<CacheCell>, LabError> {
+        let total = requests.count * cells.len() as u64;
+        side_by_side(self.threads, cells.len(), |place| {
+            self.run_cell(cells[place], requests, &|step| match step.stage {
+                Stage::Requests => watch(StudyProgress { total, ..step }),
+                _ => watch(StudyProgress { total: step.total * cells.len() as u64, ..step }),
+            })
+        })
+    }
+
     fn run_cell(
         &self,
-        (policy, size): (PolicyKind, u64),
+        (size, policy): (u64, PolicyKind),
         requests: &Requests,
         watch: &dyn Fn(StudyProgress) -> Result<(), LabError>,
     ) -> Result<CacheCell, LabError> {
-        let shape = self.shape(size)?;
-        let mut cache = policy.simulation(shape, requests.future.clone());
-        let mut after = After::new(self, (policy, size), (requests, shape), watch)?;
+        let mut cell = Cell::new(self, (size, policy), requests.future.clone())?;
+        let open =
+            |plan: &DevicePlan| plan.open(self.page_bytes, self.end_bytes(requests), requests.ready.as_ref(), watch);
+        let mut device = self.device.as_ref().map(open).transpose()?;
         requests.for_each_chunk(self, |chunk, since| {
-            since.map_or(Ok(()), |since| after.wait_until(since))?;
-            let mut failure = None;
-            cache.feed(chunk, &mut |request| {
-                if let Err(error) = after.take(request) {
-                    failure.get_or_insert(error);
-                }
-            });
-            failure.map_or(Ok(()), Err)?;
+            if let (Some(since), Some(device)) = (since, &mut device) {
+                device.wait_until(since)?;
+            }
+            cell.feed(chunk, device.as_mut())?;
             watch(StudyProgress { done: chunk.len() as u64, ..StudyProgress::begin(Stage::Requests) })
         })?;
-        after.finish(policy, size, cache.counts())
+        cell.finish(device)
     }
 
     /// Refuses to write an after-cache trace over the trace that is read.
-    fn check_after(&self) -> Result<(), LabError> {
+    fn check_after(&self, cells: &[(u64, PolicyKind)]) -> Result<(), LabError> {
         let Some(after) = &self.after else { return Ok(()) };
-        let paths = self.cells().into_iter().map(|(size, policy)| self.after_path(after, policy, size));
-        match paths.into_iter().find(|path| is_same_file(path, &self.trace)) {
+        let mut paths = cells.iter().map(|(size, policy)| self.after_path(after, *policy, *size));
+        match paths.find(|path| is_same_file(path, &self.trace)) {
             None => Ok(()),
             Some(path) => Err(LabError::Option(format!(
                 "{}: the trace would be written over while it is read; give --after a new name",
@@ -277,8 +263,16 @@ impl CacheStudy {
                 VOLUME_PAGES.saturating_mul(self.page_bytes) >> 40
             )));
         }
+        match requests.is_whole() {
+            true => self.check_count(requests.count),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a volume without requests.
+    fn check_count(&self, count: u64) -> Result<(), LabError> {
         match self.options.volume {
-            Some(volume) if requests.count == 0 => {
+            Some(volume) if count == 0 => {
                 Err(LabError::Option(format!("{}: it has no requests of volume {volume}", self.trace.display())))
             }
             _ => Ok(()),
@@ -294,105 +288,5 @@ impl CacheStudy {
         let (stem, extension) = name.split_once('.').map_or((name.as_str(), ""), |(stem, rest)| (stem, rest));
         let dot = if extension.is_empty() { "" } else { "." };
         after.with_file_name(format!("{stem}-{policy}-{size}{dot}{extension}"))
-    }
-}
-
-impl Requests {
-    fn hold(&mut self, chunk: &[PageRequest], held_max: usize) {
-        if self.held.as_ref().is_some_and(|held| held.len() + chunk.len() > held_max) {
-            self.held = None;
-        }
-        if let Some(held) = &mut self.held {
-            held.extend_from_slice(chunk);
-        }
-    }
-
-    /// Gives the page requests in pieces. In a timed study a piece is one record, given with its time.
-    fn for_each_chunk(
-        &self,
-        study: &CacheStudy,
-        mut take: impl FnMut(&[PageRequest], Option<Nanos>) -> Result<(), LabError>,
-    ) -> Result<(), LabError> {
-        if let Some(held) = self.held.as_ref().filter(|_| !study.is_timed) {
-            return held.chunks(CHUNK).try_for_each(|chunk| take(chunk, None));
-        }
-        let mut trace = Trace::open(&study.trace, &study.options)?;
-        let mut chunk = Vec::with_capacity(CHUNK);
-        if study.is_timed {
-            while let Some(since) = trace.append_record(study.page_bytes, &mut chunk)? {
-                take(&chunk, Some(since))?;
-                chunk.clear();
-            }
-            return Ok(());
-        }
-        let mut goes_on = true;
-        while goes_on {
-            chunk.clear();
-            goes_on = trace.next_pages(study.page_bytes, CHUNK, &mut chunk)?;
-            take(&chunk, None)?;
-        }
-        Ok(())
-    }
-}
-
-/// Consumers of the after-cache trace of a cell.
-struct After {
-    utilization: Utilization,
-    writer: Option<TraceWriter>,
-    device: Option<Replayed>,
-}
-
-impl After {
-    fn new(
-        study: &CacheStudy,
-        (policy, size): (PolicyKind, u64),
-        (requests, shape): (&Requests, CacheShape),
-        watch: &dyn Fn(StudyProgress) -> Result<(), LabError>,
-    ) -> Result<After, LabError> {
-        let path = study.after.as_deref().map(|after| study.after_path(after, policy, size));
-        let end_bytes = study.end_bytes(requests);
-        let open = |plan: &DevicePlan| plan.open(study.page_bytes, end_bytes, requests.ready.as_ref(), watch);
-        let device = study.device.as_ref().map(open).transpose()?;
-        Ok(After {
-            utilization: Utilization::new(shape.block_pages),
-            writer: path.as_deref().map(TraceWriter::create).transpose()?,
-            device,
-        })
-    }
-
-    /// Makes later requests due at `since` after the first record.
-    fn wait_until(&mut self, since: Nanos) -> Result<(), LabError> {
-        self.device.as_mut().map_or(Ok(()), |device| device.wait_until(since))
-    }
-
-    fn take(&mut self, request: PageRequest) -> Result<(), LabError> {
-        self.utilization.push(request);
-        if let Some(writer) = &mut self.writer {
-            writer.page(request)?;
-        }
-        match &mut self.device {
-            Some(device) => device.take(request),
-            None => Ok(()),
-        }
-    }
-
-    fn finish(self, policy: PolicyKind, size: u64, counts: Counts) -> Result<CacheCell, LabError> {
-        if let Some(writer) = self.writer {
-            writer.finish()?;
-        }
-        let (runs, pages) = self.utilization.finish();
-        Ok(CacheCell {
-            policy: policy.name(),
-            size_bytes: size,
-            requests: counts.requests,
-            hits: counts.hits,
-            misses: counts.misses,
-            evicted_clean: counts.evicted_clean,
-            evicted_dirty: counts.evicted_dirty,
-            after_reads: counts.read_misses,
-            after_writes: counts.evicted_dirty,
-            utilization: UtilizationFigures { runs, pages },
-            device: self.device.map(Replayed::finish).transpose()?,
-        })
     }
 }

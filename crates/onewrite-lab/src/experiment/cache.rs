@@ -9,7 +9,7 @@ use super::{LayerChoice, refused};
 use crate::cache::{CacheStudy, DevicePlan, HELD_MAX};
 use crate::error::LabError;
 use crate::size::SizeOrShare;
-use crate::trace::{Action, Format, Trace, TraceOptions, Volumes, summarise};
+use crate::trace::{Action, Format, TraceOptions, Volumes};
 
 /// How a trace is to be read.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl CacheExperiment {
     /// The study of the trace, read as `options` say.
     ///
     /// # Errors
-    /// What is not known or makes no sense; a trace that cannot be read.
+    /// What is not known or makes no sense.
     pub fn study(&self, options: TraceOptions) -> Result<CacheStudy, LabError> {
         let needs_device = self.layer.layer()?.is_some() || self.blank || self.device_size.is_some() || self.age > 0;
         if needs_device && self.device.is_none() {
@@ -108,7 +108,7 @@ impl CacheExperiment {
         Ok(CacheStudy {
             trace: self.trace.clone(),
             policies: self.policies()?,
-            sizes: self.sizes(&options)?,
+            sizes: self.sizes.clone(),
             options,
             page_bytes: self.input.page_size,
             flash_block_bytes: self.flash_block,
@@ -135,16 +135,5 @@ impl CacheExperiment {
             return Ok(PolicyKind::ALL.to_vec());
         }
         self.policies.iter().map(|name| name.trim().parse().map_err(LabError::Option)).collect()
-    }
-
-    /// Sizes in bytes. For percentages, reads the trace once beforehand.
-    fn sizes(&self, options: &TraceOptions) -> Result<Vec<u64>, LabError> {
-        let has_share = self.sizes.iter().any(|size| matches!(size, SizeOrShare::Share(_)));
-        let page_bytes = self.input.page_size.max(1);
-        let footprint = match has_share {
-            true => summarise(&mut Trace::open(&self.trace, options)?, page_bytes, |_| ())?.footprint_bytes,
-            false => 0,
-        };
-        Ok(self.sizes.iter().map(|size| size.bytes(footprint, page_bytes)).collect())
     }
 }

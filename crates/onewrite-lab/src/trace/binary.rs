@@ -8,9 +8,10 @@
 //!
 //! The lower 16 bits of blktrace's action say what happened; the upper ones have the kind of the request.
 
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, ErrorKind, Read};
+use std::ops::Range;
 
-use onewrite_cache::Access;
+use onewrite_cache::{Access, PageRequest};
 
 use super::action::Action;
 use super::field::SECTOR;
@@ -33,6 +34,16 @@ const OBJECT_MASK: u64 = (1 << 62) - 1;
 enum Kind {
     Oracle,
     Blktrace(Action),
+}
+
+/// Records that were taken together.
+pub(super) struct Batch {
+    /// How many.
+    pub(super) count: usize,
+    /// Time of the first one.
+    pub(super) first_ns: u64,
+    /// The earliest and the latest time, both inclusive.
+    pub(super) times: Range<u64>,
 }
 
 /// Reads the records of one format.
@@ -74,13 +85,38 @@ impl Binary {
         }
     }
 
+    /// Appends a read for each of at most `wanted` records of oracleGeneral that lie whole in the buffer. None if there
+    /// is none, or the format is another.
+    pub(super) fn append_objects(
+        &mut self,
+        source: &mut Source,
+        wanted: usize,
+        pages: &mut Vec<PageRequest>,
+    ) -> std::io::Result<Option<Batch>> {
+        if !matches!(self.kind, Kind::Oracle) {
+            return Ok(None);
+        }
+        let buffer = source.fill_buf()?;
+        let (records, _) = buffer.as_chunks::<ORACLE_BYTES>();
+        let records = &records[..records.len().min(wanted)];
+        let Some(first) = records.first() else { return Ok(None) };
+        let mut times = u32::MAX..0;
+        pages.extend(records.iter().map(|record| {
+            let (time, object) = oracle_record(record);
+            times = times.start.min(time)..times.end.max(time);
+            PageRequest::read(object)
+        }));
+        let (count, first_ns) = (records.len(), seconds(oracle_record(first).0));
+        source.consume(count * ORACLE_BYTES);
+        self.offset += (count * ORACLE_BYTES) as u64;
+        Ok(Some(Batch { count, first_ns, times: seconds(times.start)..seconds(times.end) }))
+    }
+
     fn next_of_oracle(&mut self, source: &mut Source) -> Result<Option<Record>, String> {
         let Some(record) = take::<ORACLE_BYTES>(source)? else { return Ok(None) };
         self.offset += ORACLE_BYTES as u64;
-        let time = u32::from_le_bytes(record[..4].try_into().expect("four bytes"));
-        let object = u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"));
-        let extent = Extent::Page(object & OBJECT_MASK);
-        Ok(Some(Record { time_ns: u64::from(time) * 1_000_000_000, volume: 0, access: Access::Read, extent }))
+        let (time, object) = oracle_record(&record);
+        Ok(Some(Record { time_ns: seconds(time), volume: 0, access: Access::Read, extent: Extent::Page(object) }))
     }
 
     fn next_of_blktrace(&mut self, source: &mut Source, taken: Action) -> Result<Option<Record>, String> {
@@ -120,6 +156,19 @@ impl Binary {
             return Ok(Some(Record { time_ns: long(8), volume: word(36), access, extent }));
         }
     }
+}
+
+/// Time in seconds, and object, of a record of oracleGeneral.
+#[inline]
+fn oracle_record(record: &[u8; ORACLE_BYTES]) -> (u32, u64) {
+    let time = u32::from_le_bytes(record[..4].try_into().expect("four bytes"));
+    let object = u64::from_le_bytes(record[4..12].try_into().expect("eight bytes"));
+    (time, object & OBJECT_MASK)
+}
+
+/// In nanoseconds.
+fn seconds(seconds: u32) -> u64 {
+    u64::from(seconds) * 1_000_000_000
 }
 
 /// The next `N` bytes; none at the end.

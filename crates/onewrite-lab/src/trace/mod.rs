@@ -12,6 +12,7 @@ mod field;
 mod format;
 mod grid;
 mod packing;
+mod page_set;
 mod pages;
 mod parser;
 mod record;
@@ -27,6 +28,7 @@ pub use columns::Columns;
 pub use format::{Format, TraceOptions};
 pub use grid::{Drawing, draw};
 pub use packing::Packing;
+pub(crate) use page_set::PageSet;
 pub use pages::VOLUME_PAGES;
 pub use record::{Extent, Record};
 pub use summary::{Summary, summarise};
@@ -34,6 +36,7 @@ pub use volumes::Volumes;
 pub use write::{TraceWriter, WriteFormat};
 
 use std::io::BufRead;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
@@ -91,6 +94,18 @@ impl Seen {
         let since = record.time_ns.wrapping_sub(self.first_ns).cast_signed();
         (self.earliest, self.latest) = (self.earliest.min(since), self.latest.max(since));
         self.has_times |= record.time_ns != 0;
+    }
+
+    /// Counts `reads` records that follow each other, with times between `times.start` and `times.end`; `first_ns` is
+    /// that of the first of them.
+    fn count_reads(&mut self, reads: u64, first_ns: u64, times: Range<u64>) {
+        if self.reads + self.writes == 0 {
+            self.first_ns = first_ns;
+        }
+        self.reads += reads;
+        let since = |time: u64| time.wrapping_sub(self.first_ns).cast_signed();
+        (self.earliest, self.latest) = (self.earliest.min(since(times.start)), self.latest.max(since(times.end)));
+        self.has_times |= times.end != 0;
     }
 
     /// Nanoseconds from the earliest record to the latest; `None` if the trace has no times.

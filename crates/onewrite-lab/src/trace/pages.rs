@@ -5,7 +5,7 @@
 use onewrite_block::Nanos;
 use onewrite_cache::PageRequest;
 
-use super::{Extent, Record, Trace};
+use super::{Extent, Reader, Record, Trace};
 use crate::error::LabError;
 
 /// Pages of the address space of one volume: 64 TiB with pages of 4 KiB.
@@ -46,11 +46,22 @@ impl Trace {
     ) -> Result<bool, LabError> {
         let end = pages.len() + wanted;
         while pages.len() < end {
-            if self.append_record(page_bytes, pages)?.is_none() {
+            if self.append_buffered(end - pages.len(), pages)? == 0 && self.append_record(page_bytes, pages)?.is_none()
+            {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Appends the pages of at most `wanted` records that lie whole in the buffer, without a [`Record`] for each.
+    /// Returns their number; 0 where the format or the options need records, and at the edge of the buffer.
+    fn append_buffered(&mut self, wanted: usize, pages: &mut Vec<PageRequest>) -> Result<usize, LabError> {
+        let (Reader::Binary(binary), None, None) = (&mut self.reader, self.volume, &self.packing) else { return Ok(0) };
+        let found = binary.append_objects(&mut self.source, wanted, pages);
+        let Some(batch) = found.map_err(|error| Trace::unreadable(&self.path, &error))? else { return Ok(0) };
+        self.seen.count_reads(batch.count as u64, batch.first_ns, batch.times);
+        Ok(batch.count)
     }
 
     /// Appends the page requests of the next record. Returns its time since the first record; `None` at the end.

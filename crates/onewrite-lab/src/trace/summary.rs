@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use onewrite_cache::PageRequest;
-use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use super::Trace;
+use super::page_set::PageSet;
 use super::pages::VOLUME_PAGES;
 use crate::error::LabError;
 
@@ -48,12 +48,13 @@ pub struct Summary {
     pub last_page: Option<u64>,
 }
 
-/// Reads a whole trace and calls `watch` for each batch. Memory grows by about 9 bytes for each different page.
+/// Reads a whole trace and calls `watch` for each batch. Memory grows by at most 80 bytes for each different page, and
+/// by less than one where pages lie together.
 ///
 /// # Errors
 /// As [`Trace::next_record`].
 pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trace)) -> Result<Summary, LabError> {
-    let (mut written, mut read) = (FxHashSet::default(), FxHashSet::default());
+    let (mut written, mut touched) = (PageSet::default(), PageSet::default());
     let (mut writes, mut reads) = (0, 0);
     let (mut range, mut written_ranges) = (None, BTreeMap::new());
     let mut pages: Vec<PageRequest> = Vec::new();
@@ -63,18 +64,16 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
         goes_on = trace.next_pages(page_bytes, CHUNK, &mut pages)?;
         for request in &pages {
             let page = request.page();
-            let (count, set) = if request.is_write() { (&mut writes, &mut written) } else { (&mut reads, &mut read) };
-            *count += 1;
-            set.insert(page);
+            *(if request.is_write() { &mut writes } else { &mut reads }) += 1;
+            touched.insert(page);
             widen(&mut range, page);
             if request.is_write() {
+                written.insert(page);
                 widen(written_ranges.entry(page / VOLUME_PAGES).or_default(), page);
             }
         }
         watch(trace);
     }
-    let write_footprint = written.len() as u64;
-    written.extend(read);
     let seen = trace.seen();
     Ok(Summary {
         page_bytes,
@@ -87,8 +86,8 @@ pub fn summarise(trace: &mut Trace, page_bytes: u64, mut watch: impl FnMut(&Trac
         read_bytes: reads * page_bytes,
         write_bytes: writes * page_bytes,
         write_range_bytes: write_range(&written_ranges, seen.has_volumes) * page_bytes,
-        write_footprint_bytes: write_footprint * page_bytes,
-        footprint_bytes: written.len() as u64 * page_bytes,
+        write_footprint_bytes: written.count() * page_bytes,
+        footprint_bytes: touched.count() * page_bytes,
         first_page: range.map(|range| range.first),
         last_page: range.map(|range| range.last),
     })

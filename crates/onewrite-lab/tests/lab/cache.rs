@@ -6,6 +6,7 @@ use onewrite_block::Choices;
 use onewrite_cache::PolicyKind;
 use onewrite_device::{Layer, Profile};
 use onewrite_lab::cache::{CacheFigures, CacheStudy, DevicePlan, HELD_MAX};
+use onewrite_lab::size::SizeOrShare;
 use onewrite_lab::trace::{Trace, TraceOptions, summarise};
 
 use crate::trace::Scratch;
@@ -30,7 +31,7 @@ fn study(trace: &Path, policies: &[PolicyKind]) -> CacheStudy {
         trace: trace.to_owned(),
         options: TraceOptions::default(),
         policies: policies.to_vec(),
-        sizes: vec![64 * PAGE, 512 * PAGE],
+        sizes: vec![SizeOrShare::Bytes(64 * PAGE), SizeOrShare::Bytes(512 * PAGE)],
         page_bytes: PAGE,
         flash_block_bytes: 64 * PAGE,
         after: None,
@@ -72,7 +73,7 @@ fn the_after_cache_trace_holds_the_read_misses_and_the_dirty_evictions() {
         assert_eq!((found.reads, found.writes), (cell.after_reads, cell.after_writes));
     }
     let after = trace.beside("one.csv");
-    let sizes = vec![64 * PAGE];
+    let sizes = vec![SizeOrShare::Bytes(64 * PAGE)];
     run(&CacheStudy { after: Some(after.clone()), sizes, ..study(&trace.0, &[PolicyKind::Fab]) });
     assert!(after.exists(), "a single cell writes the very file");
 }
@@ -112,8 +113,8 @@ fn what_cannot_be_run_is_refused_with_the_cure() {
     for (study, word) in [
         (CacheStudy { flash_block_bytes: 5000, ..base.clone() }, "whole pages"),
         (CacheStudy { page_bytes: 0, ..base.clone() }, "whole pages"),
-        (CacheStudy { sizes: vec![100], ..base.clone() }, "holds no page"),
-        (CacheStudy { sizes: vec![1 << 50], ..base.clone() }, "from 1 to"),
+        (CacheStudy { sizes: vec![SizeOrShare::Bytes(100)], ..base.clone() }, "holds no page"),
+        (CacheStudy { sizes: vec![SizeOrShare::Bytes(1 << 50)], ..base.clone() }, "from 1 to"),
         (CacheStudy { policies: vec![], ..base.clone() }, "at least one"),
         (CacheStudy { page_bytes: 512, device: plan(None), ..base.clone() }, "--page-size"),
         (CacheStudy { trace: far.0.clone(), device: plan(Some(1 << 30)), ..base.clone() }, "--device-size"),

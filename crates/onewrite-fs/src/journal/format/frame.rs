@@ -238,7 +238,10 @@ fn sum_of(pages: &[Page], from: usize, to: usize) -> u32 {
     while at < to {
         let (page, start) = (at / PAGE_SIZE, at % PAGE_SIZE);
         let until = PAGE_SIZE.min(start + to - at);
-        sum = crc32c(sum, &pages[page].bytes()[start..until]);
+        sum = match start == 0 && until == PAGE_SIZE {
+            true => pages[page].crc32c(sum),
+            false => pages[page].with_bytes(|bytes| crc32c(sum, &bytes[start..until])),
+        };
         at += until - start;
     }
     sum

@@ -256,17 +256,21 @@ impl Style {
         self.has_tail()
     }
 
-    /// Checksum for the tag of a block of transaction `sequence`; `bytes` are as in the log.
-    pub fn block_checksum(&self, sequence: Sequence, bytes: &PageBytes) -> u32 {
+    /// Checksum for the tag of a block of transaction `sequence`; `page` is as in the log.
+    pub fn block_checksum(&self, sequence: Sequence, page: &Page) -> u32 {
         match self.checksums {
             Checksums::No | Checksums::V1 => 0,
-            Checksums::V2 => self.crc(sequence, bytes) & 0xffff,
-            Checksums::V3 => self.crc(sequence, bytes),
+            Checksums::V2 => self.crc(sequence, page) & 0xffff,
+            Checksums::V3 => self.crc(sequence, page),
         }
     }
 
-    fn crc(&self, sequence: Sequence, bytes: &PageBytes) -> u32 {
-        crc32c(crc32c(self.seed, &sequence.0.to_be_bytes()), self.content(bytes))
+    fn crc(&self, sequence: Sequence, page: &Page) -> u32 {
+        let register = crc32c(self.seed, &sequence.0.to_be_bytes());
+        match self.block_size {
+            PAGE_SIZE => page.crc32c(register),
+            _ => page.with_bytes(|bytes| crc32c(register, self.content(bytes))),
+        }
     }
 
     /// A descriptor that names `tags`.

@@ -259,7 +259,7 @@ impl<'a> Scan<'a> {
 
 fn check(style: &Style, sequence: Sequence, tags: Vec<Tag>, pages: Vec<Page>) -> Vec<(Tag, Page, bool)> {
     let one = |(tag, page): (Tag, Page)| {
-        let holds = !style.sums_each_block() || style.block_checksum(sequence, &page.bytes()) == tag.checksum;
+        let holds = !style.sums_each_block() || style.block_checksum(sequence, &page) == tag.checksum;
         (tag, page, holds)
     };
     tags.into_iter().zip(pages).map(one).collect()

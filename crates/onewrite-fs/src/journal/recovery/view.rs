@@ -80,7 +80,8 @@ impl LogView {
     pub async fn block(&self, block: BlockNo) -> FsResult<Option<Page>> {
         let Some(copy) = self.copies.get(&block) else { return Ok(None) };
         let log = StoredLog::to_recover(&self.port, &self.map, &self.superblock);
-        let found = contents(&log, &[(block, copy.clone())], &self.frames).await?;
+        let found =
+            contents(&log, &[(block, copy.clone())], super::Packed { frames: &self.frames, known: None }).await?;
         Ok(found.into_iter().next().map(|(_, page)| page))
     }
 }

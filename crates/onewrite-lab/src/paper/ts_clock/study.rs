@@ -10,6 +10,7 @@ use super::subjects::{PAGE, Subject};
 use crate::cache::{CacheStudy, DevicePlan, HELD_MAX};
 use crate::error::LabError;
 use crate::generate::{Generation, LOAD_FILE, TraceKind, generate};
+use crate::size::SizeOrShare;
 use crate::trace::{TraceOptions, TraceWriter};
 
 /// The policies of the figures, and the other reading of TS-CLOCK.
@@ -101,7 +102,7 @@ impl TsClockStudy<'_> {
             trace: trace.to_owned(),
             options: TraceOptions::default(),
             policies: policies.to_vec(),
-            sizes: sizes.iter().map(|mebibytes| self.scaled(mebibytes * MIB)).collect(),
+            sizes: sizes.iter().map(|mebibytes| SizeOrShare::Bytes(self.scaled(mebibytes * MIB))).collect(),
             page_bytes: PAGE,
             flash_block_bytes,
             after: None,
