@@ -51,9 +51,10 @@ pub(super) struct Node {
     pages: FilePages,
     /// Increases with every change of the content map.
     map_version: Cell<u64>,
-    /// An extent as the content map stored it, and the version of the map. Most lookups ask again for what the last
-    /// one found: a direct write asks whether it overwrites, and then where.
-    known_extent: Cell<Option<(u64, Extent)>>,
+    /// Extents as this version of the content map stored them: the one at block 0, and the last other one. Most lookups
+    /// ask again for what the last one found: a direct write asks whether it overwrites, and then where; each name in a
+    /// hash tree asks for the root and a leaf.
+    known_extents: Cell<(u64, [Option<Extent>; 2])>,
     map_lock: RwLock,
     pending: Pending,
     /// Whether the inode was freed.
@@ -74,7 +75,7 @@ impl Node {
             openers: Cell::new(0),
             pages: FilePages::default(),
             map_version: Cell::new(0),
-            known_extent: Cell::new(None),
+            known_extents: Cell::default(),
             map_lock: RwLock::new(runtime),
             pending: Pending::default(),
             is_deleted: Cell::new(false),
@@ -268,16 +269,19 @@ impl Node {
         self.map_version.get()
     }
 
-    /// The extent that the last lookup found, if it holds `logical` and the map has not changed since.
+    /// The extent that holds `logical`, if a lookup found it not long ago and the map has not changed since.
     pub(super) fn known_extent(&self, logical: u32) -> Option<Extent> {
-        let (version, extent) = self.known_extent.get()?;
-        let holds = extent.logical <= logical && u64::from(logical) < extent.logical_end();
-        (holds && version == self.map_version()).then_some(extent)
+        let (version, extents) = self.known_extents.get();
+        let holds = |extent: &Extent| extent.logical <= logical && u64::from(logical) < extent.logical_end();
+        extents.into_iter().flatten().find(holds).filter(|_| version == self.map_version())
     }
 
     /// Keeps an extent of the content map as it is now.
     pub(super) fn keep_extent(&self, extent: Extent) {
-        self.known_extent.set(Some((self.map_version(), extent)));
+        let (version, extents) = self.known_extents.get();
+        let mut extents = if version == self.map_version() { extents } else { [None; 2] };
+        extents[usize::from(extent.logical > 0)] = Some(extent);
+        self.known_extents.set((self.map_version(), extents));
     }
 
     /// Notes that the content map changes.

@@ -60,18 +60,20 @@ impl Directories<'_> {
         self.find_entry(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
     }
 
-    /// Stamps a directory after a change of its entries, adds `links` to its link count and saves it.
+    /// Stamps a directory after a change of its entries, adds `links` to its link count and saves it; does not save it
+    /// if nothing of it changes, because the last change was within the same tick of the clock.
     pub(super) async fn touch_directory(&self, handle: &mut Handle, directory: &Node, links: i32) -> FsResult<()> {
         self.load_inode_block(directory.number()).await?;
         let stamp = self.timestamp();
-        {
+        let is_stamped = directory.inode().mtime == stamp && directory.inode().ctime == stamp;
+        if links != 0 || !is_stamped {
             directory.stamp_modified(stamp);
-            let mut inode = directory.inode_mut();
-            inode.links = add_links(inode.links, links);
+            let links = add_links(directory.inode().links, links);
+            directory.inode_mut().links = links;
+            self.save(handle, directory);
         }
-        self.save(handle, directory);
         // A directory's names are its content: `fdatasync` has to make them durable, too.
-        directory.note_data_change(handle.tid());
+        directory.note_content_change(handle.tid());
         Ok(())
     }
 

@@ -86,7 +86,7 @@ pub fn seal(image: &mut Image, items: &[LogItem]) {
             What::Copy { .. } => sum.add(&block),
             What::Descriptor { sequence, tags } => {
                 for (offset, copy) in tags {
-                    let copy = style.block_checksum(*sequence, image.page(*copy));
+                    let copy = style.block_checksum(*sequence, image.page(Lpn(*copy)));
                     match style.checksums {
                         Checksums::V3 => block[offset + 12..offset + 16].copy_from_slice(&copy.to_be_bytes()),
                         _ => block[offset + 4..offset + 6].copy_from_slice(&(copy as u16).to_be_bytes()),

@@ -5,7 +5,7 @@ use onewrite_block::PAGE_SIZE;
 use super::{DirectoryBlock, Found, place};
 use crate::api::{FileKind, FsResult, Ino};
 use crate::ext4::format::directory::Entries;
-use crate::ext4::format::directory::block::{self, record_length};
+use crate::ext4::format::directory::block::{self, Room};
 use crate::ext4::format::directory::htree::IndexMut;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Extent, InodeNo, Place};
@@ -94,8 +94,9 @@ impl Directories<'_> {
         }
         for logical in 0..self.block_count(directory) {
             let block = self.load_directory_block(directory, logical).await?;
-            if self.has_room(directory, block, name)? {
-                return self.put_entry(handle, directory, block, entry);
+            if let Some(room) = self.room_for(directory, block, name)? {
+                self.put_entry(handle, directory, (block, room), entry);
+                return Ok(());
             }
         }
         if self.layout().features.compat.contains(Compat::DIR_INDEX) && self.block_count(directory) == 1 {
@@ -104,34 +105,26 @@ impl Directories<'_> {
         }
         let block = self.append_block(handle, directory).await?;
         self.create_block(handle, block.home, |bytes| block::init(&mut bytes[..], self.layout()));
-        self.put_entry(handle, directory, block, entry)
+        let room = self.room_for(directory, block, name)?.expect("an empty block has room for any name");
+        self.put_entry(handle, directory, (block, room), entry);
+        Ok(())
     }
 
-    pub(super) fn has_room(&self, directory: &Node, block: DirectoryBlock, name: &[u8]) -> FsResult<bool> {
-        let (needed, place) = (record_length(name.len()), place(directory, block.logical));
-        self.with_block(block, |bytes| {
-            for entry in Entries::new(&bytes[..], place) {
-                let entry = entry?;
-                let used = if entry.is_used() { record_length(entry.name.len()) } else { 0 };
-                if entry.record_length >= used + needed && !entry.is_tail() {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        })
+    /// Where an entry of this name fits into a block that is in memory.
+    pub(super) fn room_for(&self, directory: &Node, block: DirectoryBlock, name: &[u8]) -> FsResult<Option<Room>> {
+        let place = place(directory, block.logical);
+        Ok(self.with_block(block, |bytes| block::room_for(&bytes[..], name, place))?)
     }
 
+    /// Puts an entry where [`Directories::room_for`] found room; the block has not changed since.
     pub(super) fn put_entry(
         &self,
         handle: &mut Handle,
         directory: &Node,
-        block: DirectoryBlock,
-        (name, inode, kind): (&[u8], InodeNo, Option<FileKind>),
-    ) -> FsResult<()> {
-        let put = |bytes: &mut [u8], place| block::insert(bytes, name, inode, kind, place);
-        let place = self.change_entries(handle, directory, block, put)?;
-        assert!(place.is_some(), "the block had room for {:?}", String::from_utf8_lossy(name));
-        Ok(())
+        (block, room): (DirectoryBlock, Room),
+        entry: (&[u8], InodeNo, Option<FileKind>),
+    ) {
+        self.change_entries(handle, directory, block, |bytes, _| block::insert_into(bytes, room, entry));
     }
 
     /// Appends one block to the directory and saves its inode. The caller fills the block.

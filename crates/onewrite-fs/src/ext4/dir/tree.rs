@@ -50,6 +50,10 @@ impl Directories<'_> {
     /// The hash version of a tree and its number of index levels below the root.
     pub(super) async fn tree_shape(&self, directory: &Node) -> FsResult<(HashVersion, u8)> {
         let root = self.load_directory_block(directory, 0).await?;
+        self.shape_of_root(directory, root)
+    }
+
+    fn shape_of_root(&self, directory: &Node, root: DirectoryBlock) -> FsResult<(HashVersion, u8)> {
         let info = self.with_block(root, |bytes| htree::root_info(&bytes[..], place(directory, 0)))?;
         let bytes = HashedBytes::of_flags(self.superblock().flags.get());
         let Some(hash) = HashVersion::from_disk(info.hash_version, bytes) else {
@@ -89,8 +93,10 @@ impl Directories<'_> {
                 next = self.load_directory_block(directory, child).await?;
             }
         }
-        let indexes: Vec<DirectoryBlock> = path.indexes.iter().map(|(block, _)| *block).collect();
-        self.load_directory_blocks(directory, &indexes).await?;
+        if !path.indexes.iter().all(|(block, _)| self.allocator().is_loaded(block.home)) {
+            let indexes: Vec<DirectoryBlock> = path.indexes.iter().map(|(block, _)| *block).collect();
+            self.load_directory_blocks(directory, &indexes).await?;
+        }
         Ok(path)
     }
 
@@ -198,8 +204,9 @@ impl Directories<'_> {
         for _ in 0..=3 {
             let path = self.tree_path(directory, entry.0).await?;
             let leaf = self.load_directory_block(directory, path.leaf.logical).await?;
-            if self.has_room(directory, leaf, entry.0)? {
-                return self.put_entry(handle, directory, leaf, entry);
+            if let Some(room) = self.room_for(directory, leaf, entry.0)? {
+                self.put_entry(handle, directory, (leaf, room), entry);
+                return Ok(());
             }
             let (parent, _) = *path.indexes.last().expect("a tree has a root");
             self.load_directory_blocks(directory, &[parent, leaf]).await?;

@@ -166,27 +166,50 @@ pub fn insert(
     kind: Option<FileKind>,
     place: Place,
 ) -> Result<Option<usize>, FormatError> {
-    assert!((1..=NAME_LENGTH_MAX).contains(&name.len()), "a name of {} bytes", name.len());
-    let needed = record_length(name.len());
-    let Some((offset, used, length)) = find_room(block, needed, place)? else { return Ok(None) };
-    if used > 0 {
-        set_record_length(block, offset, used);
-    }
-    let new = Record { offset: offset + used, length: length - used, inode, kind };
-    write_record(block, new, name);
-    Ok(Some(offset + used))
+    let Some(room) = room_for(block, name, place)? else { return Ok(None) };
+    Ok(Some(insert_into(block, room, (name, inode, kind))))
 }
 
-/// Finds a record with room for `needed` bytes: its offset, bytes used and length.
-fn find_room(block: &[u8], needed: usize, place: Place) -> Result<Option<(usize, usize, usize)>, FormatError> {
+/// A record with bytes to spare. Holds until its block changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    offset: usize,
+    used: usize,
+    record_length: usize,
+}
+
+/// The first record with room for an entry of this name.
+///
+/// # Errors
+/// A damaged record before it.
+pub(crate) fn room_for(block: &[u8], name: &[u8], place: Place) -> Result<Option<Room>, FormatError> {
+    let needed = record_length(name.len());
     for entry in Entries::new(block, place) {
         let entry = entry?;
         let used = entry.used_length();
         if entry.record_length >= used + needed && !entry.is_tail() {
-            return Ok(Some((entry.offset, used, entry.record_length)));
+            return Ok(Some(Room { offset: entry.offset, used, record_length: entry.record_length }));
         }
     }
     Ok(None)
+}
+
+/// Puts an entry into a record that [`room_for`] found for its name; returns its offset.
+///
+/// # Panics
+/// If the name is empty or longer than [`NAME_LENGTH_MAX`].
+pub(crate) fn insert_into(
+    block: &mut [u8],
+    room: Room,
+    (name, inode, kind): (&[u8], InodeNo, Option<FileKind>),
+) -> usize {
+    assert!((1..=NAME_LENGTH_MAX).contains(&name.len()), "a name of {} bytes", name.len());
+    let Room { offset, used, record_length } = room;
+    if used > 0 {
+        set_record_length(block, offset, used);
+    }
+    write_record(block, Record { offset: offset + used, length: record_length - used, inode, kind }, name);
+    offset + used
 }
 
 /// Frees the record at `offset`. The record before it takes its bytes; the first record in the block only loses its
