@@ -6,16 +6,17 @@
 //!
 //! `WRITE_TRACE=zipf.oracleGeneral MILLIONS=100` only writes a trace of that kind, for other programs.
 
+mod zipf;
+
 use std::fs::{self, File};
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onewrite_block::Choices;
 use onewrite_cache::{Access, CacheShape, PageRequest, PolicyKind};
+use zipf::{PAGES, write_trace};
 
 const REQUESTS: usize = 10_000_000;
-const PAGES: usize = 1_000_000;
 const WRITE_PERCENT: u64 = 30;
 const BLOCK_PAGES: u64 = 1024;
 /// Bytes of a record of `oracleGeneral`: time, object, size, next access.
@@ -45,30 +46,6 @@ fn resident_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/status").expect("Linux tells the memory");
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line for it");
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
-}
-
-/// Page numbers: ranks drawn from the Zipf distribution, popular ranks spread over the address space.
-fn write_trace(path: &Path, requests: usize) -> std::io::Result<()> {
-    let mut choices = Choices::new(1).stream("zipf", 0);
-    let mut cumulative = Vec::with_capacity(PAGES);
-    let mut sum = 0.0;
-    for rank in 1..=PAGES {
-        sum += 1.0 / rank as f64;
-        cumulative.push(sum);
-    }
-    let mut page_of_rank: Vec<u64> = (0..PAGES as u64).collect();
-    choices.shuffle(&mut page_of_rank);
-    let mut file = BufWriter::new(File::create(path)?);
-    for time in 0..requests as u32 {
-        let at = choices.fraction() * sum;
-        let page = page_of_rank[cumulative.partition_point(|below| *below < at).min(PAGES - 1)];
-        file.write_all(&time.to_le_bytes())?;
-        // The format stores no writes. `access` decides by the number of the request.
-        file.write_all(&(page + 1).to_le_bytes())?;
-        file.write_all(&1_u32.to_le_bytes())?;
-        file.write_all(&(-1_i64).to_le_bytes())?;
-    }
-    file.flush()
 }
 
 /// A fixed, scattered 30% of requests.

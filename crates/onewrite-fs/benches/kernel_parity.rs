@@ -22,12 +22,17 @@ const SMALL_FILES: u64 = 500;
 /// Time between two overwrites: more than a tick of the clock that stamps files, so that each changes the inode.
 /// Without it the figures show how long an fsync takes, not what it writes.
 const PAUSE: Nanos = Nanos::from_millis(6);
+/// What an fsync takes at least where overwrites follow each other at once: the same on both sides, so that as many
+/// overwrites fall into a tick. The writer waits for what is left of it.
+const FSYNC: Nanos = Nanos::from_millis(2);
 
 /// The work to compare.
 #[derive(Clone, Copy)]
 enum Work {
-    /// Overwrites 4 KiB at random places in 16 MiB; fsync after this many overwrites.
+    /// Overwrites 4 KiB at random places in 16 MiB, [`PAUSE`] apart; fsync after this many overwrites.
     Overwrite(u64),
+    /// The same without a pause; an fsync takes at least [`FSYNC`].
+    OverwriteAtOnce(u64),
     /// Creates small files, appends one block to each, fsync.
     CreateAppend,
     /// Creates 20 directories of 25 files of 1 to 64 KiB, then sync.
@@ -68,10 +73,12 @@ impl Mail {
     }
 }
 
-const ALL: [(&str, Work); 6] = [
+const ALL: [(&str, Work); 8] = [
     ("overwrite, fsync every 1", Work::Overwrite(1)),
     ("overwrite, fsync every 8", Work::Overwrite(8)),
     ("overwrite, fsync every 128", Work::Overwrite(128)),
+    ("overwrite at once, fsync every 1", Work::OverwriteAtOnce(1)),
+    ("overwrite at once, fsync every 8", Work::OverwriteAtOnce(8)),
     ("create, append, fsync", Work::CreateAppend),
     ("tree copy, sync", Work::TreeCopy),
     ("varmail, 16 tasks", Work::Varmail),
@@ -90,6 +97,16 @@ fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).env("PATH", path).output().expect(program);
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the kernel's clock is the wall's")]
+fn wait(span: Nanos) {
+    std::thread::sleep(std::time::Duration::from_nanos(span.0));
+}
+
+#[expect(clippy::disallowed_methods, reason = "the kernel's clock is the wall's")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 /// Bytes of the file `number` of the tree.
@@ -158,14 +175,23 @@ fn work_on_kernel(root: &Path, work: Work) {
     let mut choices = Choices::new(1);
     match work {
         Work::Overwrite(every) => {
-            #[expect(clippy::disallowed_methods, reason = "the kernel's clock is the wall's")]
-            let wait = || std::thread::sleep(std::time::Duration::from_nanos(PAUSE.0));
             let file = File::options().write(true).open(root.join("file")).expect("file");
             for number in 1..=OVERWRITES {
-                wait();
+                wait(PAUSE);
                 file.write_all_at(&[number as u8; 4096], choices.below(FILE_PAGES) * 4096).expect("write");
                 if number % every == 0 {
                     file.sync_all().expect("fsync");
+                }
+            }
+        }
+        Work::OverwriteAtOnce(every) => {
+            let file = File::options().write(true).open(root.join("file")).expect("file");
+            for number in 1..=OVERWRITES {
+                file.write_all_at(&[number as u8; 4096], choices.below(FILE_PAGES) * 4096).expect("write");
+                if number % every == 0 {
+                    let begin = now();
+                    file.sync_all().expect("fsync");
+                    wait(FSYNC.saturating_sub(Nanos(begin.elapsed().as_nanos() as u64)));
                 }
             }
         }
@@ -243,6 +269,17 @@ async fn work_on_ours(fs: &Rc<Ext4>, runtime: &Runtime, work: Work) -> FsResult<
                 write(file, choices.below(FILE_PAGES) * 4096, 4096, number).await?;
                 if number % every == 0 {
                     fs.fsync(file).await?;
+                }
+            }
+        }
+        Work::OverwriteAtOnce(every) => {
+            let file = fs.lookup(root, b"file").await?;
+            for number in 1..=OVERWRITES {
+                write(file, choices.below(FILE_PAGES) * 4096, 4096, number).await?;
+                if number % every == 0 {
+                    let begin = runtime.now();
+                    fs.fsync(file).await?;
+                    runtime.sleep_until(begin + FSYNC).await;
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use onewrite_fs::{Attributes, DeviceNumber, FileKind, Ino, Timestamp};
-use rustix::fs::{Dir, OFlags, SeekFrom, getxattr, listxattr, readlinkat, seek};
+use rustix::fs::{Dir, OFlags, SeekFrom, fgetxattr, flistxattr, getxattr, listxattr, readlinkat, seek};
 use rustix::io::Errno;
 
 use super::CHUNK;
@@ -26,11 +26,64 @@ const ATTRIBUTE_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub struct HostTree(RefCell<Inner>);
 
+/// Files of at most this size without a hole are read whole, without asking where their data lies.
+const SMALL_BYTES: u64 = 64 << 10;
+
 #[derive(Debug)]
 struct Inner {
     directories: Directories,
+    /// The entry whose attributes were asked for last.
+    last: Option<Looked>,
     /// The file read last, kept open.
     reading: Option<(HostNode, File)>,
+}
+
+/// An entry that is open, not for reading.
+#[derive(Debug)]
+struct Looked {
+    node: HostNode,
+    handle: File,
+    is_regular: bool,
+    /// Its size if it is small and has no hole.
+    small_bytes: Option<u64>,
+}
+
+impl Looked {
+    fn new(node: &HostNode, handle: File, metadata: &Metadata) -> Looked {
+        let size = metadata.len();
+        let has_no_hole = metadata.is_file() && size <= SMALL_BYTES && metadata.blocks() * 512 >= size;
+        let small_bytes = has_no_hole.then_some(size);
+        Looked { node: node.clone(), handle, is_regular: metadata.is_file(), small_bytes }
+    }
+}
+
+/// An open entry that is asked for extended attributes.
+enum AttributeOwner {
+    Readable(File),
+    /// Opened by its place alone. Such a descriptor is asked by its own path, so that no name is looked up again.
+    Handle(File),
+}
+
+impl AttributeOwner {
+    fn names(&self, buffer: &mut Vec<u8>) -> Result<usize, Errno> {
+        let room = rustix::buffer::spare_capacity(buffer);
+        match self {
+            AttributeOwner::Readable(file) => flistxattr(file, room),
+            AttributeOwner::Handle(file) => listxattr(own_path(file), room),
+        }
+    }
+
+    fn value(&self, name: &[u8], buffer: &mut Vec<u8>) -> Result<usize, Errno> {
+        let room = rustix::buffer::spare_capacity(buffer);
+        match self {
+            AttributeOwner::Readable(file) => fgetxattr(file, name, room),
+            AttributeOwner::Handle(file) => getxattr(own_path(file), name, room),
+        }
+    }
+}
+
+fn own_path(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// A name in a directory.
@@ -49,7 +102,7 @@ impl HostTree {
         let root = Path::new("/");
         let failed = |error: std::io::Error| LabError::ReadFile { path: "/".into(), message: error.to_string() };
         let directories = Directories::new(root, Vec::new()).map_err(failed)?;
-        Ok(HostTree(RefCell::new(Inner { directories, reading: None })))
+        Ok(HostTree(RefCell::new(Inner { directories, last: None, reading: None })))
     }
 
     /// The entry at `path`, which is absolute and contains no links (see `Path::canonicalize`).
@@ -76,6 +129,24 @@ impl Inner {
         found.map_err(|error| self.unreadable(node, &error))
     }
 
+    /// Where extended attributes are asked for: the open file if it is regular, which costs least; else a handle.
+    fn attribute_owner(&mut self, node: &HostNode) -> Result<AttributeOwner, LabError> {
+        let found = match self.looked_at(node) {
+            Some(looked) if looked.is_regular => {
+                let readable = self.file(node)?.try_clone();
+                return readable.map(AttributeOwner::Readable).map_err(|error| self.unreadable(node, &error));
+            }
+            Some(looked) => looked.handle.try_clone(),
+            None => return Ok(AttributeOwner::Handle(self.handle(node)?)),
+        };
+        found.map(AttributeOwner::Handle).map_err(|error| self.unreadable(node, &error))
+    }
+
+    /// What was found out about `node`, if it is the last entry that was looked at.
+    fn looked_at(&self, node: &HostNode) -> Option<&Looked> {
+        self.last.as_ref().filter(|last| last.node == *node)
+    }
+
     fn unreadable(&self, node: &HostNode, error: &dyn std::fmt::Display) -> LabError {
         let path = self.directories.paths.shown(node.directory, &node.name);
         LabError::ReadFile { path: format!("/{}", String::from_utf8_lossy(&path)), message: error.to_string() }
@@ -98,8 +169,10 @@ impl Source for HostTree {
 
     async fn attributes(&self, node: &HostNode) -> Result<(Attributes, Identity), LabError> {
         let mut inner = self.0.borrow_mut();
-        inner.reading = None;
-        let metadata = inner.handle(node)?.metadata().map_err(|error| inner.unreadable(node, &error))?;
+        (inner.reading, inner.last) = (None, None);
+        let handle = inner.handle(node)?;
+        let metadata = handle.metadata().map_err(|error| inner.unreadable(node, &error))?;
+        inner.last = Some(Looked::new(node, handle, &metadata));
         Ok((attributes(&metadata), identity(&metadata)))
     }
 
@@ -131,18 +204,16 @@ impl Source for HostTree {
 
     async fn extended_attributes(&self, node: &HostNode) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LabError> {
         let mut inner = self.0.borrow_mut();
-        let found = inner.handle(node)?;
-        // The descriptor's own path, so that no name is looked up again.
-        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let owner = inner.attribute_owner(node)?;
         let mut names = Vec::with_capacity(ATTRIBUTE_MAX);
-        match listxattr(&path, rustix::buffer::spare_capacity(&mut names)) {
+        match owner.names(&mut names) {
             Err(Errno::NOTSUP | Errno::NOENT) => return Ok(Vec::new()),
             other => other.map_err(|error| inner.unreadable(node, &error))?,
         };
         let mut attributes = Vec::new();
         for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let mut value = Vec::with_capacity(ATTRIBUTE_MAX);
-            match getxattr(&path, name, rustix::buffer::spare_capacity(&mut value)) {
+            match owner.value(name, &mut value) {
                 // The attribute is gone, or only its name may be read.
                 Err(Errno::NODATA) => continue,
                 other => other.map_err(|error| {
@@ -158,6 +229,9 @@ impl Source for HostTree {
 
     async fn data(&self, node: &HostNode, offset: u64) -> Result<Option<Range<u64>>, LabError> {
         let mut inner = self.0.borrow_mut();
+        if let Some(size) = inner.looked_at(node).and_then(|looked| looked.small_bytes) {
+            return Ok((offset < size).then_some(offset..size));
+        }
         let file = inner.file(node)?;
         let range = seek(file, SeekFrom::Data(offset)).and_then(|start| Ok(start..seek(file, SeekFrom::Hole(start))?));
         match range {

@@ -1,0 +1,53 @@
+//! `onewrite mkfs --from` beside `mke2fs -d`: trees of small files, a thousand in each directory.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{OURS, ROUNDS, is_there, median, seconds};
+
+const FILES_IN_DIRECTORY: u64 = 1000;
+
+fn make_tree(root: &Path, files: u64) {
+    for directory in 0..files / FILES_IN_DIRECTORY {
+        let path = root.join(format!("d{directory}"));
+        fs::create_dir_all(&path).expect("room");
+        for file in 0..FILES_IN_DIRECTORY {
+            fs::write(path.join(format!("file-{file}")), vec![b'x'; file as usize % 200]).expect("room");
+        }
+    }
+}
+
+fn ours(tree: &Path, image: &Path, size: &str) -> f64 {
+    let mut command = Command::new(OURS);
+    seconds(command.args(["-q", "mkfs", "--force", "--size", size, "--from"]).args([tree, image]))
+}
+
+fn rival(tree: &Path, image: &Path, size: &str) -> f64 {
+    let mut command = Command::new("mke2fs");
+    seconds(command.args(["-q", "-F", "-t", "ext4", "-d"]).args([tree, image]).arg(size))
+}
+
+pub fn compare(scratch: &Path) {
+    let has_rival = is_there("mke2fs");
+    let more = std::env::var("FILES").ok().map(|files| files.parse().expect("FILES is a number"));
+    for files in [10_000, 100_000].into_iter().chain(more) {
+        let (tree, image) = (scratch.join("tree"), scratch.join("tree.img"));
+        make_tree(&tree, files);
+        let size = if files > 200_000 { "16G" } else { "2G" };
+        let rounds = if files > 200_000 { 1 } else { ROUNDS };
+        let (mut own, mut other) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            own.push(ours(&tree, &image, size));
+            other.extend(has_rival.then(|| rival(&tree, &image, size)));
+        }
+        let each = |seconds: f64| seconds * 1e6 / files as f64;
+        print!("tree of {files} files: onewrite {:.1} µs a file", each(median(&mut own)));
+        match other.is_empty() {
+            true => println!(),
+            false => println!(", mke2fs -d {:.1}", each(median(&mut other))),
+        }
+        fs::remove_dir_all(&tree).expect("the tree is still there");
+        let _ = fs::remove_file(&image);
+    }
+}
