@@ -12,6 +12,7 @@ mod choices;
 mod counters;
 mod device;
 pub mod layer;
+pub mod mark;
 mod page;
 mod ram;
 mod request;

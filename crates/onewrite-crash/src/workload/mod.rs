@@ -3,17 +3,19 @@
 //! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample. `random:N` is an endless series of
 //! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation,
 //! `atomic:N` with drafts of atomic files, `shares:N` with shares of pages.
-//! `script:…` is one workload in text form.
+//! `script:…` is one workload in text form. [`Guided`] is `guided:N`: it needs to know how workloads run.
 
 mod ace;
 mod beside;
 mod drafts;
+mod guided;
 mod random;
 mod shares;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use guided::Guided;
 pub use random::Operations;
 use random::RandomShape;
 
