@@ -2,7 +2,8 @@
 """Marks: runs the crash explorer in every mode and counts which rare situations its states reached.
 
 Each line of SETUPS is one run of `onewrite crash`, or one in each mode. The counts of all runs go into docs/marks.md,
-the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. `marks.py --help` lists the options.
+the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. `marks.py --help` lists
+the options.
 """
 
 import argparse
