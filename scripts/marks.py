@@ -222,15 +222,15 @@ def write_matrix(path, table, reports):
     path.write_text("\n".join(lines) + "\n")
 
 
-def write_docs(path, table, reports, options, seconds):
+def write_docs(path, table, reports, options):
     """The page, up to its mark by hand, then the last run."""
     head = path.read_text().split(HEAD)[0]
     never = [name for name, row in table.items() if not row["by"]]
     states = sum(report["states"] or report["judged"] for report in reports.values())
     lines = [
         head + HEAD + "\n",
-        f"`scripts/marks.py --states {options.states} --seed {options.seed}`: {len(reports)} runs, {states:,} states, "
-        f"{seconds / 60:.0f} min of CPU.\n**{len(table) - len(never)} of {len(table)} marks seen.**\n",
+        f"`scripts/marks.py --states {options.states} --seed {options.seed}`: {len(reports)} runs, {states:,} states.\n"
+        f"**{len(table) - len(never)} of {len(table)} marks seen.**\n",
         "Never seen:\n",
         *([f"- {name} ({table[name]['room']})" for name in never] or ["nothing"]),
         *told(table, by_room(reports)),
@@ -248,18 +248,17 @@ def main():
     parser.add_argument("--docs", help="write the counts into this page, docs/marks.md")
     parser.add_argument("--out", default="out/crash-marks", help="directory of the table of runs [%(default)s]")
     options = parser.parse_args()
-    runs, reports, seconds = list(setups(options.binary, options.only)), {}, 0
+    runs, reports = list(setups(options.binary, options.only)), {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         each = lambda run: explore(options.binary, run[0], max(1, int(options.states * run[1])), options.seed)
         for (arguments, _), (report, took) in zip(runs, pool.map(each, runs)):
             reports[arguments] = report
-            seconds += took
             seen = sum(1 for mark in report["marks"] if mark["at_cut"] + mark["in_recovery"] > 0)
             print(f"{took:6.1f} s  {report['judged']:7} judged  {seen:4} marks  {arguments}", flush=True)
     table = counted(reports)
     write_matrix(pathlib.Path(options.out) / "marks.tsv", table, reports)
     if options.docs:
-        write_docs(pathlib.Path(options.docs), table, reports, options, seconds)
+        write_docs(pathlib.Path(options.docs), table, reports, options)
     never = [name for name, row in table.items() if not row["by"]]
     print(f"{len(table) - len(never)} of {len(table)} marks seen; never: {'; '.join(never) or 'none'}")
 
