@@ -44,7 +44,7 @@ impl WorkloadSpec {
     /// The forms of all names, for messages.
     pub fn forms() -> String {
         let random = Operations::ALL.map(|operations| format!("{}:OPERATIONS, ", operations.name())).concat();
-        format!("ace:1, ace:2, ace:3, {random}script:ACTIONS")
+        format!("ace:1, ace:2, ace:3, {random}guided:OPERATIONS, script:ACTIONS")
     }
 
     /// The number of workloads; `None` if the series is endless.
