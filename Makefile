@@ -5,8 +5,8 @@ OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
-  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries mutants \
-  mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
+  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries crash-marks \
+  mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -95,6 +95,11 @@ crash-padding: deps
 	    2> $(OUT)/crash-padding/$$mode.txt || { cat $(OUT)/crash-padding/$$mode.txt; exit 1; }; \
 	done
 	@grep distinct $(OUT)/crash-padding/*.txt
+
+## crash-marks: which rare situations the crash explorer reaches in every mode, into docs/marks.md and out/crash-marks (minutes; ARGS='--states 500 --only f2fs')
+crash-marks: deps
+	$(CARGO) build --release --package onewrite
+	scripts/marks.py "$${CARGO_TARGET_DIR:-target}/release/onewrite" --docs docs/marks.md --out $(OUT)/crash-marks $(ARGS)
 
 ## paper-ts-clock: the figures of the dissertation's chapter 2, then the rows with what is uncertain changed (SCALE=1), in out/ (half an hour)
 paper-ts-clock: deps

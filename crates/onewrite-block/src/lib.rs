@@ -13,6 +13,7 @@ pub mod content_hash;
 mod counters;
 mod device;
 pub mod layer;
+pub mod mark;
 mod page;
 mod ram;
 mod request;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use onewrite_block::mark::Marks;
 use onewrite_block::{Lpn, Page};
 
 use crate::action::Workload;
@@ -32,6 +33,8 @@ pub(crate) struct Looked {
     pub(crate) key: u64,
     /// What replaying the log did.
     pub(crate) replayed: Option<Replayed>,
+    /// The marks that its recovery reached.
+    pub(crate) recovered: Marks,
     pub(crate) is_small: bool,
     pub(crate) tears_share: bool,
     pub(crate) tears_commit: bool,
@@ -44,6 +47,8 @@ pub(crate) struct LookedInside {
     pub(crate) cut: DeviceCut,
     /// Events recorded before the cut.
     pub(crate) event: usize,
+    /// The marks reached behind the last of them.
+    pub(crate) reached: Marks,
     /// The recovered content, or how the device broke its contract.
     pub(crate) outcome: Result<Survivor, Breach>,
 }
@@ -57,6 +62,8 @@ pub(crate) struct Survivor {
     /// The hash of the whole device.
     pub(crate) key: u64,
     pub(crate) replayed: Option<Replayed>,
+    /// The marks that the recoveries of device and file system reached.
+    pub(crate) recovered: Marks,
     pub(crate) logs_map: bool,
     pub(crate) collects: bool,
     /// Recoveries of the device that a further power cut interrupted.
@@ -68,8 +75,18 @@ pub(crate) struct Survivor {
 pub(crate) enum LookedFaults {
     /// A workload begins.
     Begin,
-    /// Faults that are entered together, each with the promise that it broke, if any.
-    Group(Vec<(FaultId, Option<Breach>)>),
+    /// Faults that are entered together.
+    Group(Vec<LookedFault>),
+}
+
+/// A run with a fault.
+pub(crate) struct LookedFault {
+    pub(crate) id: FaultId,
+    pub(crate) breach: Option<Breach>,
+    /// The marks that the run reached.
+    pub(crate) reached: Marks,
+    /// The marks that the mount behind it reached.
+    pub(crate) recovered: Marks,
 }
 
 /// The part of a workload that was judged ahead.

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::layer::{RecordedEvent, Recording};
+use onewrite_block::mark::{self, Marks};
 use onewrite_block::{
     Cause, Completion, Counters, Device, DeviceError, Executor, Geometry, Image, Lpn, Nanos, NextEvent, Page, PowerCut,
     Request, Token,
@@ -27,6 +28,8 @@ pub(crate) struct Capture {
     pub(crate) point: u64,
     /// Events recorded before the cut.
     pub(crate) event: usize,
+    /// The marks reached behind the last of them.
+    pub(crate) reached: Marks,
     pub(crate) now: Nanos,
     pub(crate) device: Box<dyn PowerCut>,
     /// The device was collecting garbage: without the cut it would soon have moved pages or erased a block.
@@ -41,6 +44,8 @@ pub(crate) struct DeviceRun {
     pub(crate) content: Image,
     pub(crate) geometry: Geometry,
     pub(crate) events: Vec<RecordedEvent>,
+    /// The marks reached before each of them.
+    pub(crate) marks: Vec<Marks>,
     pub(crate) history: History,
     pub(crate) captured: Vec<Capture>,
     /// Internal points after each advance of the clock.
@@ -92,8 +97,9 @@ impl Capturing {
         self.advances.push(self.device.cut_points());
         while let (Some(spare), true) = (&spare, is_next(&self.wanted)) {
             let point = self.wanted.points.pop_front().expect("just seen");
-            let capture = self.capture(spare.fork(), point, to);
-            self.captured.push(capture);
+            // What the copies do is not what the run does.
+            let capture = mark::during(|| self.capture(spare.fork(), point, to)).0;
+            self.captured.push(Capture { reached: mark::so_far(), ..capture });
         }
     }
 
@@ -106,7 +112,7 @@ impl Capturing {
         let event = self.recording.borrow().events.len();
         let collects = soon.moved_pages > now.moved_pages || soon.erases > now.erases;
         let logs_map = soon.map_program_bytes > now.map_program_bytes;
-        Capture { point, event, now: to, device, collects, logs_map }
+        Capture { point, event, reached: Marks::NONE, now: to, device, collects, logs_map }
     }
 }
 

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::mark::{self, Marks};
 use onewrite_block::{Choices, DeviceError, Executor, Lpn, PAGE_SIZE, Page};
 
 use crate::action::Workload;
@@ -146,14 +147,15 @@ impl<S: Subject> Explorer<'_, S> {
         region.keep_busy(&port, &chance, effect);
         let (subject, tree) = (&self.subject, (aged.tree.clone(), &recording));
         let mounting = self.options.mounting(Purpose::RunInsideDevice);
-        let history = perform_at((executor, port), subject, tree, workload.clone(), mounting)?;
+        let work = || perform_at((executor, port), subject, tree, workload.clone(), mounting);
+        let history = mark::during(work).0?;
         let captured = std::mem::take(&mut watch.borrow_mut().captured);
-        let events = std::mem::take(&mut recording.borrow_mut().events);
+        let Recording { events, marks } = std::mem::take(&mut *recording.borrow_mut());
         let last = watch.borrow().device.cut_points();
         let first = first_point(&watch.borrow().trail, &events, history.warm_up).unwrap_or(last);
         let advances = std::mem::take(&mut watch.borrow_mut().advances);
         let (content, geometry) = (aged.content.clone(), aged.device.geometry().clone());
-        Ok(DeviceRun { content, geometry, events, history, captured, advances, points: first..last })
+        Ok(DeviceRun { content, geometry, events, marks, history, captured, advances, points: first..last })
     }
 
     /// Judges the captured copies; returns those that it judged without the ledger.
@@ -251,9 +253,11 @@ impl<S: Subject> Explorer<'_, S> {
         pages: &Pages,
     ) -> LookedInside {
         let cut = DeviceCut { point: capture.point, chance };
-        let found = self.power_up(capture, chance, pages);
+        let (found, powered_up) = mark::during(|| self.power_up(capture, chance, pages));
         let outcome = found.and_then(|found| self.look_at_content((judge, along), capture, found));
-        LookedInside { cut, event: capture.event, outcome: outcome.map_err(broken_device) }
+        let outcome = outcome.map(|it| Survivor { recovered: it.recovered.and(powered_up), ..it });
+        let (event, reached) = (capture.event, capture.reached);
+        LookedInside { cut, event, reached, outcome: outcome.map_err(broken_device) }
     }
 
     fn look_at_content(
@@ -276,8 +280,9 @@ impl<S: Subject> Explorer<'_, S> {
         let image = walkers.image.image_with(content.clone());
         let outcome = self.recoverer.recover(image, sum, walkers.image.log());
         let breach = judge.judge(&outcome.found, along.place.happened);
-        let (collects, logs_map, replayed) = (capture.collects, capture.logs_map, outcome.replayed);
-        Ok(Survivor { content, sum, key, replayed, collects, logs_map, cut_again, breach })
+        let (collects, logs_map) = (capture.collects, capture.logs_map);
+        let (replayed, recovered) = (outcome.replayed, outcome.reached);
+        Ok(Survivor { content, sum, key, replayed, recovered, collects, logs_map, cut_again, breach })
     }
 
     /// Counts a judged cut, and explores cuts inside its recovery.
@@ -292,7 +297,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.count_judgement();
         self.ledger().judged_inside_device += 1;
         let breach = match looked.outcome {
-            Ok(survivor) => self.enter_survivor(&walk, along, survivor)?,
+            Ok(survivor) => self.enter_survivor(&walk, along, (survivor, looked.reached))?,
             Err(breach) => Some(breach),
         };
         if let Some(breach) = breach {
@@ -305,12 +310,12 @@ impl<S: Subject> Explorer<'_, S> {
         &mut self,
         walk: &Walk<'_>,
         along: &Along<'_>,
-        survivor: Survivor,
+        (survivor, reached): (Survivor, Marks),
     ) -> Result<Option<Breach>, CrashError> {
         let image = || along.walkers.image.image_with(survivor.content.clone());
         let is_new = self.ledger().seen.insert(survivor.key);
         if is_new {
-            self.count_inside(along, &survivor);
+            self.count_inside(along, &survivor, reached);
             if self.is_stranger_asked() {
                 let recovered = self.recoverer.recover(image(), survivor.sum, walk.log).image;
                 if let Some(breach) = self.stranger_finding(&recovered)? {
@@ -324,10 +329,11 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(survivor.breach)
     }
 
-    fn count_inside(&mut self, along: &Along<'_>, survivor: &Survivor) {
+    fn count_inside(&mut self, along: &Along<'_>, survivor: &Survivor, reached: Marks) {
         let replayed = survivor.replayed.filter(|replayed| replayed.transactions > 0);
         let report = &mut self.ledger().report;
         report.states += 1;
+        report.marks.count(along.place.reached.and(reached), survivor.recovered);
         let kinds = &mut report.states_by_kind;
         kinds.inside_device += 1;
         kinds.inside_share += u64::from(along.walkers.region.has_share_under_way());

@@ -6,12 +6,14 @@
 //! - States after cuts inside a recovery are judged here, because the count decides which recoveries are cut.
 
 use onewrite_block::Image;
+use onewrite_block::layer::Recording;
 
 use crate::action::Workload;
 use crate::ahead::Looked;
 use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::judge::{Breach, Promise};
+use crate::marks::{Recently, marks_of};
 use crate::nested::record_recovery;
 use crate::report::Violation;
 use crate::state_id::{Cut, StateId};
@@ -88,12 +90,14 @@ impl<S: Subject> Explorer<'_, S> {
         (image, sum): (Image, Sum),
         place: WalkPosition,
     ) -> Result<(), CrashError> {
-        let events = record_recovery(&self.subject, &image, self.options);
+        let Recording { events, marks } = record_recovery(&self.subject, &image, self.options);
+        let mut recently = Recently::default();
         let mut walker = Walker::new(image, sum, walk.log, &self.options.geometry);
         for (event, entry) in events.iter().enumerate() {
             let joined = walker.pass(entry);
+            let reached = recently.pass(entry, marks_of(&marks, event));
             if joined > 0 {
-                self.states_at(walk, &walker, WalkPosition { event, ..place }, joined)?;
+                self.states_at(walk, &walker, WalkPosition { event, reached, ..place }, joined)?;
             }
             if self.is_done() {
                 break;
@@ -106,6 +110,7 @@ impl<S: Subject> Explorer<'_, S> {
         let depth = walk.depth();
         let report = &mut self.ledger().report;
         report.states += 1;
+        report.marks.count(state.place.reached, state.recovered);
         let kinds = &mut report.states_by_kind;
         match (depth, state.is_small) {
             (0, true) => kinds.subset += 1,

@@ -18,6 +18,7 @@ use crate::ahead::{Ahead, Looked};
 use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::judge::Judge;
+use crate::marks::{Recently, marks_of};
 use crate::options::ExploreOptions;
 use crate::plan::DEVICE_SHARE;
 use crate::recovery::Extended;
@@ -90,13 +91,14 @@ impl<S: Subject> Explorer<'_, S> {
         let base = base_of(workload);
         let walk = Walk { judge, log: &log, base, workload, inside: None, above: Vec::new(), run: Some(run) };
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);
-        let mut place = WalkPosition::default();
+        let (mut place, mut recently) = (WalkPosition::default(), Recently::default());
         for (event, entry) in run.events.iter().enumerate() {
             if self.is_done() {
                 break;
             }
             let joined = walker.pass(entry);
             let again = place.pass(event, entry, &run.history);
+            place.reached = recently.pass(entry, marks_of(&run.marks, event));
             if place.happened < run.history.warm_up {
                 continue;
             }

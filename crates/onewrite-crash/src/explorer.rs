@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use onewrite_block::mark::{Listener, Marks};
 use rustc_hash::FxHashMap;
 
 use crate::aged::Aged;
@@ -26,8 +27,8 @@ pub struct Explorer<'a, S: Subject> {
     pub(crate) subject: Rc<S>,
     pub(crate) options: &'a ExploreOptions,
     pub(crate) recoverer: Recoverer<'a, S>,
-    /// What recovery found in each state, by its hash, and what it replayed.
-    pub(crate) verdicts: FxHashMap<u64, (Rc<Found>, Option<Replayed>)>,
+    /// What recovery found in each state, by its hash, what it replayed, and which marks it reached.
+    pub(crate) verdicts: FxHashMap<u64, (Rc<Found>, Option<Replayed>, Marks)>,
     /// `None` while another explorer has the ledger.
     pub(crate) ledger: Option<Box<Ledger>>,
     /// Where the ledger comes from, if several explorers share it.
@@ -52,6 +53,8 @@ pub struct Explorer<'a, S: Subject> {
     pub(crate) aged: Option<Aged>,
     /// Receives progress now and then.
     pub(crate) watch: Option<&'a dyn Fn(Stage)>,
+    /// Makes the marks heard that this thread reaches.
+    _listener: Listener,
 }
 
 impl<'a, S: Subject> Explorer<'a, S> {
@@ -89,6 +92,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             has_met_only: false,
             aged: None,
             watch: None,
+            _listener: Listener::new(),
         }
     }
 

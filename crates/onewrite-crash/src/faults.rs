@@ -12,11 +12,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty, Recorded, RecordedEvent, Recording};
+use onewrite_block::mark::{self, Marks};
 use onewrite_block::{Choices, Executor, Image, PAGE_SIZE};
 use onewrite_fs::{Allocation, AttributeChanges, FileSystem, FileView, FsError, FsResult, NewNode};
 
 use crate::action::Workload;
-use crate::ahead::{Ahead, LookedFaults};
+use crate::ahead::{Ahead, LookedFault, LookedFaults};
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 use crate::explorer::Explorer;
@@ -50,6 +51,8 @@ struct Outcome {
     history: History,
     image: Image,
     events: Vec<RecordedEvent>,
+    /// The marks that the run reached.
+    reached: Marks,
     /// Requests submitted, and requests that failed.
     requests: u64,
     failed: u64,
@@ -106,10 +109,11 @@ impl<S: Subject> Explorer<'_, S> {
         }
     }
 
-    fn enter_fault(&mut self, workload: &Workload, (id, breach): (FaultId, Option<Breach>)) {
+    fn enter_fault(&mut self, workload: &Workload, fault: LookedFault) {
         self.count_judgement();
-        if let Some(breach) = breach {
-            self.note(workload, &StateId::Fault(id), breach);
+        self.ledger().report.marks.count(fault.reached, fault.recovered);
+        if let Some(breach) = fault.breach {
+            self.note(workload, &StateId::Fault(fault.id), breach);
         }
     }
 
@@ -135,7 +139,7 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    fn one_fault(&mut self, workload: &Workload, start: (&Image, &Tree), id: FaultId) -> (FaultId, Option<Breach>) {
+    fn one_fault(&mut self, workload: &Workload, start: (&Image, &Tree), id: FaultId) -> LookedFault {
         let fault = match id {
             FaultId::Request(request) => Fault::Request(request),
             FaultId::From(request) => Fault::From(request),
@@ -146,9 +150,13 @@ impl<S: Subject> Explorer<'_, S> {
         self.looked_at(workload, &outcome, id)
     }
 
-    fn looked_at(&mut self, workload: &Workload, outcome: &Outcome, id: FaultId) -> (FaultId, Option<Breach>) {
-        let breach = self.judge_fault(workload, outcome);
-        (id, breach.map(|breach| Breach { what: format!("{id:?}: {}", breach.what), ..breach }))
+    fn looked_at(&mut self, workload: &Workload, outcome: &Outcome, id: FaultId) -> LookedFault {
+        let (breach, recovered) = match broken_in_the_run(outcome) {
+            Some(breach) => (Some(breach), Marks::NONE),
+            None => self.judge_remount(workload, outcome),
+        };
+        let breach = breach.map(|breach| Breach { what: format!("{id:?}: {}", breach.what), ..breach });
+        LookedFault { id, breach, reached: outcome.reached, recovered }
     }
 
     fn explore_want_of_room(
@@ -169,12 +177,7 @@ impl<S: Subject> Explorer<'_, S> {
     }
 
     /// Runs with `blocks` blocks free; also returns whether they were too few.
-    fn one_room(
-        &mut self,
-        workload: &Workload,
-        full: &Full,
-        blocks: u64,
-    ) -> Result<((FaultId, Option<Breach>), bool), CrashError> {
+    fn one_room(&mut self, workload: &Workload, full: &Full, blocks: u64) -> Result<(LookedFault, bool), CrashError> {
         let (image, tree) = self.leave(full, blocks)?;
         let outcome = self.run_with((&image, &tree), workload, Fault::From(u64::MAX));
         let is_short = |operation: &Operation| matches!(operation.error, Some(FsError::NoSpace { .. }));
@@ -265,43 +268,49 @@ impl<S: Subject> Explorer<'_, S> {
             seen.replace(player.history());
             unmounted
         };
-        let ended = executor.block_on(work);
+        let (ended, at_last) = mark::during(|| executor.block_on(work));
         drop(executor);
         let image = medium.borrow().image.clone();
         let history = history.borrow().clone();
         let (requests, failed) = (plan.borrow().requests, plan.borrow().failed);
-        let events = std::mem::take(&mut recording.borrow_mut().events);
+        let Recording { events, marks } = std::mem::take(&mut *recording.borrow_mut());
+        let reached = at_last.and(marks.into_iter().collect());
         let (error, is_stuck) = match ended {
             Ok(outcome) => (outcome.err(), false),
             Err(_) => (None, true),
         };
-        Outcome { history, image, events, requests, failed, error, is_stuck }
+        Outcome { history, image, events, reached, requests, failed, error, is_stuck }
     }
 
-    fn judge_fault(&mut self, workload: &Workload, outcome: &Outcome) -> Option<Breach> {
-        let breach = |what: &str| Some(Breach { promise: Promise::Faults, what: what.into(), difference: Vec::new() });
-        if outcome.is_stuck {
-            return breach("everybody waits for ever");
-        }
+    /// Judges what a remount shows; also returns the marks that it reached.
+    fn judge_remount(&mut self, workload: &Workload, outcome: &Outcome) -> (Option<Breach>, Marks) {
         let history = &outcome.history;
-        let told = outcome.error.is_some() || history.operations.iter().any(|operation| operation.is_fault());
-        if outcome.failed > 0 && !told {
-            return breach("a request failed and nobody was told");
-        }
-        if outcome.failed == 0 && history.operations.iter().any(Operation::is_refused) {
-            return breach("read-only although no request failed");
-        }
-        if let Some(late) = changed_after_read_only(history) {
-            return breach(&format!("`{late}` succeeded after the file system had turned read-only"));
-        }
         let judge = Judge::new(history, self.subject.promises(), self.options);
         let log = crate::states::log_pages(&outcome.events, self.subject.log_causes());
         // This content is not counted as a state, so its hash only has to be unique to this run.
         self.faults_tried += 1;
         let sum = Sum::of_base(base_of(workload) ^ self.faults_tried.rotate_left(40));
-        let found = self.recoverer.recover(outcome.image.clone(), sum, &log).found;
-        judge.judge(&found, history.happenings.len())
+        let recovered = self.recoverer.recover(outcome.image.clone(), sum, &log);
+        (judge.judge(&recovered.found, history.happenings.len()), recovered.reached)
     }
+}
+
+/// What a run with a fault broke, as far as it shows before a remount.
+fn broken_in_the_run(outcome: &Outcome) -> Option<Breach> {
+    let breach = |what: &str| Some(Breach { promise: Promise::Faults, what: what.into(), difference: Vec::new() });
+    if outcome.is_stuck {
+        return breach("everybody waits for ever");
+    }
+    let history = &outcome.history;
+    let told = outcome.error.is_some() || history.operations.iter().any(|operation| operation.is_fault());
+    if outcome.failed > 0 && !told {
+        return breach("a request failed and nobody was told");
+    }
+    if outcome.failed == 0 && history.operations.iter().any(Operation::is_refused) {
+        return breach("read-only although no request failed");
+    }
+    let late = changed_after_read_only(history)?;
+    breach(&format!("`{late}` succeeded after the file system had turned read-only"))
 }
 
 /// The first operation that changed something although an earlier one had returned "read-only".

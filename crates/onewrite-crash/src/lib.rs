@@ -43,6 +43,7 @@ mod judge;
 mod ledger;
 mod logged;
 mod look;
+mod marks;
 mod minimise;
 mod model;
 mod nested;
@@ -79,6 +80,8 @@ pub use explore::explore;
 pub use explorer::Explorer;
 pub use judge::Promise;
 pub use logged::record;
+pub use marks::{MarkCount, MarkCounts};
+pub use onewrite_block::mark::Room as MarkRoom;
 pub use options::ExploreOptions;
 pub use plan::{CrashPlan, MakeDevice, Stage};
 pub use report::{Report, StatesByKind, Violation};
@@ -87,4 +90,4 @@ pub use subject::{
     Purpose, Replayed, Steps, Subject, SyncedNames,
 };
 pub use trace::trace;
-pub use workload::{Operations, WorkloadSpec};
+pub use workload::{Guided, Operations, WorkloadSpec};

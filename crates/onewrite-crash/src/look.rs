@@ -1,7 +1,5 @@
 //! Look: recovers and judges one state. This needs only the state, so an explorer does it at any time.
 
-use std::rc::Rc;
-
 use crate::ahead::Looked;
 use crate::explorer::Explorer;
 use crate::states::{Choice, Walker};
@@ -23,18 +21,20 @@ impl<S: Subject> Explorer<'_, S> {
         let sum = walker.sum_of(&choice);
         let key = sum.all;
         let remembered = self.verdicts.get(&key).filter(|_| self.only.is_none()).cloned();
-        let (found, replayed) = remembered.unwrap_or_else(|| {
+        let (found, replayed, recovered) = remembered.unwrap_or_else(|| {
             let outcome = self.recoverer.recover(walker.image_of(&choice), sum, walk.log);
             if self.verdicts.len() >= VERDICTS_MAX {
                 self.verdicts.clear();
             }
-            self.verdicts.insert(key, (Rc::clone(&outcome.found), outcome.replayed));
-            (outcome.found, outcome.replayed)
+            let verdict = (outcome.found, outcome.replayed, outcome.reached);
+            self.verdicts.insert(key, verdict.clone());
+            verdict
         });
         Looked {
             place,
             key,
             replayed,
+            recovered,
             is_small,
             tears_share: walker.tears_share(&choice),
             tears_commit: walker.tears_commit(&choice),

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::layer::{Recorded, Recording};
+use onewrite_block::mark;
 use onewrite_block::{Choices, Executor, Image};
 use onewrite_fs::FileSystem;
 
@@ -13,11 +14,7 @@ use crate::subject::{Purpose, Subject};
 
 /// Recovers `image` by a mount, unmounts it, and returns the requests. If the recovery fails, returns the requests up
 /// to then; the judge of `image` reports the failure.
-pub(crate) fn record_recovery<S: Subject>(
-    subject: &Rc<S>,
-    image: &Image,
-    options: &ExploreOptions,
-) -> Vec<RecordedEvent> {
+pub(crate) fn record_recovery<S: Subject>(subject: &Rc<S>, image: &Image, options: &ExploreOptions) -> Recording {
     let recording = Rc::new(RefCell::new(Recording::default()));
     let medium = Medium::new(image.clone());
     let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("recovery", 0));
@@ -25,8 +22,9 @@ pub(crate) fn record_recovery<S: Subject>(
     let executor = Executor::ideal();
     let port = executor.runtime().attach(subject.recovery_layer(recorded));
     let (subject, mounting) = (Rc::clone(subject), options.mounting(Purpose::Recovery));
-    let ended = executor.block_on(async move { subject.mount(port, mounting).await?.unmount().await });
+    let work = async move { subject.mount(port, mounting).await?.unmount().await };
+    let ended = mark::during(|| executor.block_on(work));
     // Ignores the outcome: the state before this recovery is judged separately.
     drop((ended, executor));
-    std::mem::take(&mut recording.borrow_mut().events)
+    std::mem::take(&mut *recording.borrow_mut())
 }

@@ -195,7 +195,7 @@ impl<S: Subject> Player<S> {
         let mut state = self.state.borrow_mut();
         let mark = state.history.last_mark();
         state.history.forced_checkpoints.push(self.fs.counters().forced_checkpoints);
-        self.recording.borrow_mut().events.push(RecordedEvent::Mark(mark));
+        self.recording.borrow_mut().push(RecordedEvent::Mark(mark));
     }
 
     /// The inode and node of a path or a descriptor (`#3`).

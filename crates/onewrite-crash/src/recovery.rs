@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use onewrite_block::mark::{self, Marks};
 use onewrite_block::{Executor, Image, Lpn};
 use onewrite_fs::{Attributes, FileKind, FileSystem, FsError, FsResult, Ino, Manner};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,6 +32,8 @@ pub(crate) struct Found {
     pub(crate) listing: Rc<Listing>,
     /// Why recovery failed, or what a checker found.
     pub(crate) problem: Option<Problem>,
+    /// The marks that mount and unmount reached.
+    pub(crate) reached: Marks,
 }
 
 /// A broken promise that is found without the model.
@@ -49,6 +52,8 @@ pub(crate) struct Outcome {
     pub(crate) replayed: Option<Replayed>,
     /// The image after the log was replayed.
     pub(crate) image: Image,
+    /// The marks that replay and mount reached.
+    pub(crate) reached: Marks,
 }
 
 /// Whether a workload sets extended attributes.
@@ -98,19 +103,21 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         let port = executor.runtime().attach(Box::new(disk));
         let (subject, memory) = (Rc::clone(&self.subject), Rc::clone(&self.memory));
         let recovery = async move { subject.recover(&port, &memory).await };
-        let replayed = executor.block_on(recovery).map_err(|halt| halt.to_string());
+        let (replayed, reached) = mark::during(|| executor.block_on(recovery));
         drop(executor);
+        let replayed = replayed.map_err(|halt| halt.to_string());
         let replayed = match replayed.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
             Ok(replayed) => replayed,
             Err(error) => {
                 let found = Rc::new(failed(error));
-                return Outcome { found, replayed: None, image: before };
+                return Outcome { found, replayed: None, image: before, reached };
             }
         };
         let medium = std::mem::replace(&mut *medium.borrow_mut(), Medium::empty());
         let key = home_sum(&before, &medium, sum, log);
         let found = self.found_on(&medium.image, key);
-        Outcome { found, replayed, image: medium.image }
+        let reached = reached.and(found.reached);
+        Outcome { found, replayed, image: medium.image, reached }
     }
 
     fn found_on(&mut self, image: &Image, key: u64) -> Rc<Found> {
@@ -121,7 +128,8 @@ impl<'a, S: Subject> Recoverer<'a, S> {
             self.remembered.clear();
             self.listings.clear();
         }
-        let found = Rc::new(self.read(image));
+        let (found, reached) = mark::during(|| self.read(image));
+        let found = Rc::new(Found { reached, ..found });
         self.remembered.insert(key, Rc::clone(&found));
         found
     }
@@ -138,7 +146,7 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         let problem = self.finding(&image).map(Problem::Structure);
         let (full, shape, names) = (listing.full_hash(), listing.shape_hash(), listing.name_hash());
         let listing = Rc::clone(self.listings.entry(full).or_insert_with(|| Rc::new(listing)));
-        Found { full, shape, names, listing, problem }
+        Found { full, shape, names, listing, problem, reached: Marks::NONE }
     }
 
     /// Mounts and unmounts an image; returns its tree and the new image.
@@ -172,7 +180,8 @@ impl<'a, S: Subject> Recoverer<'a, S> {
 }
 
 fn failed(error: String) -> Found {
-    Found { full: 0, shape: 0, names: 0, listing: Rc::default(), problem: Some(Problem::Recovery(error)) }
+    let problem = Some(Problem::Recovery(error));
+    Found { full: 0, shape: 0, names: 0, listing: Rc::default(), problem, reached: Marks::NONE }
 }
 
 /// The hash of the blocks outside the log, after recovery wrote to them.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::judge::Promise;
+use crate::marks::MarkCounts;
 
 /// Number of distinct states by kind. A state counts in each kind that fits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -72,6 +73,8 @@ pub struct Report {
     pub workloads: u64,
     /// Number of states that `e2fsck` also checked.
     pub e2fsck_runs: u64,
+    /// In how many distinct states each mark was reached; see `docs/marks.md`.
+    pub marks: MarkCounts,
     /// The broken promises.
     pub violations: Vec<Violation>,
 }

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
+use onewrite_block::mark::{self, Marks};
 use onewrite_block::{Choices, Device, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Pattern};
 
 use crate::action::Workload;
@@ -29,6 +30,8 @@ pub(crate) struct Run {
     pub(crate) base: Image,
     /// The requests to the disk, with the marks of the history.
     pub(crate) events: Vec<RecordedEvent>,
+    /// The marks reached before each of them.
+    pub(crate) marks: Vec<Marks>,
     /// The operations.
     pub(crate) history: History,
 }
@@ -56,15 +59,12 @@ pub(crate) fn run<S: Subject>(
     let medium = Medium::new(base.clone());
     let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("pace", 0));
     let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
-    let history = perform(
-        subject,
-        subject.layer(in_memory(recorded)),
-        (tree, &recording),
-        workload.clone(),
-        options.mounting(Purpose::Run),
-    )?;
-    let events = std::mem::take(&mut recording.borrow_mut().events);
-    Ok(Run { base, events, history })
+    let mounting = options.mounting(Purpose::Run);
+    let device = subject.layer(in_memory(recorded));
+    let work = || perform(subject, device, (tree, &recording), workload.clone(), mounting);
+    let history = mark::during(work).0?;
+    let Recording { events, marks } = std::mem::take(&mut *recording.borrow_mut());
+    Ok(Run { base, events, marks, history })
 }
 
 /// The image and the tree after the setup.

@@ -8,6 +8,7 @@ use onewrite_block::{Lpn, Operation, Page};
 use rustc_hash::FxHashSet;
 
 use crate::capturing::DeviceRun;
+use crate::marks::{Recently, marks_of};
 use crate::states::{Sum, Walker};
 use crate::walk::WalkPosition;
 
@@ -16,6 +17,7 @@ pub(crate) struct Along<'w> {
     run: &'w DeviceRun,
     pub(crate) walkers: Walkers<'w>,
     pub(crate) place: WalkPosition,
+    recently: Recently,
     passed: usize,
 }
 
@@ -24,14 +26,16 @@ impl<'w> Along<'w> {
     pub(crate) fn new(run: &'w DeviceRun, base: u64, pages: u64, log: &'w FxHashSet<Lpn>) -> Along<'w> {
         let walker = || Walker::new(run.content.clone(), Sum::of_base(base), log, &run.geometry);
         let walkers = Walkers { image: walker(), region: walker(), start: pages };
-        Along { run, walkers, place: WalkPosition::default(), passed: 0 }
+        Along { run, walkers, place: WalkPosition::default(), recently: Recently::default(), passed: 0 }
     }
 
     /// Visits events until `event` of them are passed.
     pub(crate) fn pass_to(&mut self, event: usize) {
         while self.passed < event {
-            self.walkers.pass(&self.run.events[self.passed]);
-            self.place.pass(self.passed, &self.run.events[self.passed], &self.run.history);
+            let event = &self.run.events[self.passed];
+            self.walkers.pass(event);
+            self.place.pass(self.passed, event, &self.run.history);
+            self.place.reached = self.recently.pass(event, marks_of(&self.run.marks, self.passed));
             self.passed += 1;
         }
     }

@@ -2,6 +2,7 @@
 
 use onewrite_block::Lpn;
 use onewrite_block::layer::RecordedEvent;
+use onewrite_block::mark::Marks;
 use rustc_hash::FxHashSet;
 
 use crate::action::Workload;
@@ -39,6 +40,8 @@ pub(crate) struct WalkPosition {
     pub(crate) event: usize,
     pub(crate) happened: usize,
     pub(crate) has_forced: bool,
+    /// The marks reached shortly before.
+    pub(crate) reached: Marks,
 }
 
 impl WalkPosition {

@@ -412,8 +412,9 @@ pub struct Probe {
 #[derive(Debug, Args)]
 pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, `atomic:OPERATIONS` (with drafts of
-    /// atomic files, in modes that log content), `shares:OPERATIONS` (with shared pages), a fio job file, `varmail`,
-    /// `fileserver`, `webserver`, `webproxy`, `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
+    /// atomic files, in modes that log content), `shares:OPERATIONS` (with shared pages), `guided:OPERATIONS` (each
+    /// reaches a mark that none before it did), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`,
+    /// `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
     #[arg(required_unless_present = "run")]
     pub workload: Option<String>,
     /// Instead of a workload, run this shell line on a mount, with the mount as working directory, and judge what a
@@ -503,6 +504,9 @@ pub struct Crash {
     /// Judgements that may be spent on making each violation smaller, once it is printed; 0 leaves it as it is.
     #[arg(long, value_name = "COUNT", default_value_t = 60_000)]
     pub minimise: u64,
+    /// List every mark with how many states reached it, not only how many marks were seen; see docs/marks.md.
+    #[arg(long, conflicts_with = "run")]
+    pub marks: bool,
     /// Judge only this state of a script, as in the command that a violation prints.
     #[arg(long, value_name = "STATE")]
     pub state: Option<String>,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::pass_on;
 use crate::device::{Completion, Device, NextEvent};
+use crate::mark::{Marks, take};
 use crate::request::{Operation, Request, Token};
 use crate::units::Nanos;
 
@@ -26,6 +27,16 @@ pub enum RecordedEvent {
 pub struct Recording {
     /// The events.
     pub events: Vec<RecordedEvent>,
+    /// The marks that the run reached before each of them, and behind the one before.
+    pub marks: Vec<Marks>,
+}
+
+impl Recording {
+    /// Adds an event, with the marks that this thread reached since the last.
+    pub fn push(&mut self, event: RecordedEvent) {
+        self.events.push(event);
+        self.marks.push(take());
+    }
 }
 
 /// Records every request to the device inside. The maker of the layer shares the recording.
@@ -48,7 +59,7 @@ impl Device for Recorded {
     fn submit(&mut self, token: Token, request: Request, now: Nanos) {
         match &request.operation {
             Operation::Read { .. } => self.reads.push(token),
-            _ => self.recording.borrow_mut().events.push(RecordedEvent::Submitted(token, request.clone())),
+            _ => self.recording.borrow_mut().push(RecordedEvent::Submitted(token, request.clone())),
         }
         self.inner.submit(token, request, now);
     }
@@ -64,8 +75,8 @@ impl Device for Recorded {
         for completion in &completed[seen..] {
             match self.reads.iter().position(|token| *token == completion.token) {
                 Some(read) => drop(self.reads.swap_remove(read)),
-                None if completion.outcome.is_ok() => recording.events.push(RecordedEvent::Completed(completion.token)),
-                None => recording.events.push(RecordedEvent::Failed(completion.token)),
+                None if completion.outcome.is_ok() => recording.push(RecordedEvent::Completed(completion.token)),
+                None => recording.push(RecordedEvent::Failed(completion.token)),
             }
         }
     }

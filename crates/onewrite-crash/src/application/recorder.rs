@@ -44,7 +44,7 @@ impl Recorder {
     /// Returns a function that notes that token `n` was acknowledged. What is durable at this moment must survive.
     pub fn marker(&self) -> impl Fn(u64) + 'static {
         let recording = Rc::clone(&self.recording);
-        move |token| recording.borrow_mut().events.push(RecordedEvent::Mark(token))
+        move |token| recording.borrow_mut().push(RecordedEvent::Mark(token))
     }
 
     /// Ends the recording; `tokens` are the acknowledged ones in order.

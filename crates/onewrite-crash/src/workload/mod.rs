@@ -3,17 +3,19 @@
 //! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample. `random:N` is an endless series of
 //! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation,
 //! `atomic:N` with drafts of atomic files, `shares:N` with shares of pages.
-//! `script:…` is one workload in text form.
+//! `script:…` is one workload in text form. [`Guided`] is `guided:N`: it needs to know how workloads run.
 
 mod ace;
 mod beside;
 mod drafts;
+mod guided;
 mod random;
 mod shares;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use guided::Guided;
 pub use random::Operations;
 use random::RandomShape;
 
@@ -42,7 +44,7 @@ impl WorkloadSpec {
     /// The forms of all names, for messages.
     pub fn forms() -> String {
         let random = Operations::ALL.map(|operations| format!("{}:OPERATIONS, ", operations.name())).concat();
-        format!("ace:1, ace:2, ace:3, {random}script:ACTIONS")
+        format!("ace:1, ace:2, ace:3, {random}guided:OPERATIONS, script:ACTIONS")
     }
 
     /// The number of workloads; `None` if the series is endless.

@@ -197,6 +197,7 @@ impl Buffer {
     fn renew(&mut self, id: EntryId, content: Option<Page>, ticket: u64) {
         let flush_target = self.flush_target;
         let entry = &mut self.entries[id.index()];
+        onewrite_block::reached!("page written again while it is programmed", entry.issued > 0);
         entry.content = content;
         entry.version = ticket;
         if entry.issued == 0 && entry.ticket > flush_target {

@@ -40,6 +40,7 @@ impl Ssd {
     fn begin_erase(&mut self, die: usize) -> bool {
         let Some(&Emptied { block, batch }) = self.dies[die].emptied.front() else { return false };
         if !self.rules.may_erase(batch, self.log.batches_durable) {
+            onewrite_block::reached!("erase waits for the map log");
             return false;
         }
         self.dies[die].emptied.pop_front();
@@ -50,6 +51,7 @@ impl Ssd {
     fn choose_victim(&mut self, die: usize) -> bool {
         let coming = self.blocks.free(die).len() + self.dies[die].emptied.len();
         let failing = self.dies[die].failing.pop();
+        onewrite_block::reached!("failing block becomes a victim", failing.is_some());
         if failing.is_none() && coming >= self.model.collect_below {
             return false;
         }
@@ -130,6 +132,7 @@ impl Ssd {
         let mut moves = std::mem::take(&mut self.dies[die].moves);
         moves.retain(|&ppn| {
             if !self.map.is_valid(ppn) {
+                onewrite_block::reached!("page went stale before its move");
                 return false;
             }
             if self.dies[die].cargo.len() >= count as usize {
@@ -161,8 +164,10 @@ impl Ssd {
             return (!self.locked.contains(owner.index())).then_some(owner);
         }
         if self.log.has_share {
+            onewrite_block::reached!("collection waits for a SHARE");
             return None;
         }
+        onewrite_block::reached!("shared page moved by collection");
         let mut owners = Vec::new();
         self.map.owners(ppn, &mut owners);
         owners.into_iter().find(|&owner| !self.locked.contains(owner.index()))
@@ -172,6 +177,7 @@ impl Ssd {
     pub(super) fn moved(&mut self, name: Lpn, copy: Move) {
         self.locked.remove(name.index());
         self.counters.moved_pages += 1;
+        onewrite_block::reached!("page went stale while it was moved", !self.map.is_valid(copy.source));
         if self.map.is_valid(copy.source) {
             self.map.move_all(copy);
             self.blocks.gain(self.model.shape.block_of(copy.target));
@@ -188,6 +194,7 @@ impl Ssd {
         }
         self.dies[die].victim = None;
         if self.flash.is_bad(victim.block) {
+            onewrite_block::reached!("bad block retired");
             self.blocks.retire(victim.block);
             return self.collect(die);
         }
@@ -225,6 +232,7 @@ impl Ssd {
             Stream::Moved => 0,
         };
         if self.blocks.free(die).len() <= reserved {
+            onewrite_block::reached!("die without a free block for its stream");
             return;
         }
         let flash = &self.flash;

@@ -32,6 +32,7 @@ impl Ssd {
         self.is_dark = true;
         self.is_cut = true;
         if self.model.has_capacitor && self.dump.is_none() {
+            onewrite_block::reached!("capacitor saves the buffer");
             self.dump = Some(self.save());
         }
         for die in 0..self.dies.len() {
@@ -67,9 +68,13 @@ impl Ssd {
         let mut block = self.dies[die].block;
         let mut activity = std::mem::replace(&mut self.dies[die].activity, Activity::Idle);
         if let Some(Suspended { activity: interrupted, block: its_block, .. }) = self.dies[die].suspended.take() {
+            onewrite_block::reached!("cut while an operation is suspended");
             (activity, block) = (interrupted, Some(its_block));
         }
         let Some(block) = block else { return };
+        onewrite_block::reached!("cut inside an erase", matches!(activity, Activity::Erase | Activity::LogErase));
+        onewrite_block::reached!("cut inside a program of the map log", activity == Activity::MapProgram);
+        onewrite_block::reached!("cut inside a program", activity == Activity::Program);
         match activity {
             Activity::Idle | Activity::ReadArray | Activity::ReadBus => (),
             Activity::Program => {
@@ -92,6 +97,8 @@ impl Ssd {
     fn interrupt_program(&mut self, block: FlashBlock, pages: Vec<(Oob, Page)>, choices: &mut Choices) {
         let fates: Vec<Leaves> = pages.iter().map(|_| choose(choices)).collect();
         let reached = fates.iter().rposition(|&fate| fate != Leaves::Before).map_or(0, |last| last + 1);
+        onewrite_block::reached!("row programmed in part", reached > 0 && reached < fates.len());
+        onewrite_block::reached!("program torn", fates.contains(&Leaves::Torn));
         for ((oob, content), fate) in pages.into_iter().zip(fates).take(reached) {
             match fate {
                 Leaves::After => self.flash.program(block, content, oob),

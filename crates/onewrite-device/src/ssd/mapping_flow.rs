@@ -56,6 +56,7 @@ impl Ssd {
     /// Opens another block of the log.
     fn advance_head(&mut self) {
         let block = self.log.blank.pop().expect("a blank block was seen");
+        onewrite_block::reached!("map log wrapped", self.log.used.back().is_some_and(|last| block < last.block));
         self.log.used.push_back(UsedBlock { block, first_number: self.log.next_number });
     }
 
@@ -66,6 +67,7 @@ impl Ssd {
     /// Starts the program of the next page of the log, if there is one and a block has room.
     pub(super) fn write_log(&mut self) {
         if self.log.is_writing || (self.head_is_full() && self.log.blank.is_empty()) {
+            onewrite_block::reached!("map log waits for a blank block", !self.log.is_writing);
             return;
         }
         let Some(content) = self.next_log_content() else { return };
@@ -106,6 +108,7 @@ impl Ssd {
         let sealed_max = records_max(open.len());
         let mut records = self.map.take_dirty();
         while records.len() > sealed_max {
+            onewrite_block::reached!("map batch of several pages");
             let rest = records.split_off(records.len().min(records_max(0)));
             self.log.pages.push_back(Content::Records(std::mem::replace(&mut records, rest)));
         }
@@ -122,6 +125,7 @@ impl Ssd {
         for (slot, pairs) in self.take_ready_shares() {
             match self.apply_share(&pairs) {
                 Err(error) => {
+                    onewrite_block::reached!("SHARE refused at its batch");
                     self.host.active(slot).error = Some(error);
                     self.finish(slot);
                 }
@@ -134,9 +138,11 @@ impl Ssd {
                         shared = rest;
                     }
                     if records.len() + shared.len() > records_max(open.len()) {
+                        onewrite_block::reached!("SHARE begins a page of the map log");
                         let full = std::mem::take(records);
                         self.log.pages.push_back(Content::Sealed(open.to_vec(), full));
                     }
+                    onewrite_block::reached!("SHARE beside other records of its page", !records.is_empty());
                     records.extend(shared);
                     self.log.waiters.push(slot);
                     self.log.has_share = true;
@@ -198,6 +204,7 @@ impl Ssd {
         }
         let held = self.log.held_by_oldest();
         if held.is_empty() && !self.log.seal_is_in_oldest() {
+            onewrite_block::reached!("block of the map log reclaimed");
             let UsedBlock { block, .. } = self.log.used.pop_front().expect("there are two");
             self.log.erasing = Some(block);
             let die = self.model.shape.die_of(block);
@@ -206,6 +213,7 @@ impl Ssd {
             return;
         }
         if self.log.blank.is_empty() && self.log.forced.is_empty() {
+            onewrite_block::reached!("map segments copied to free the oldest log block");
             self.log.forced.extend(held);
             self.log.is_wanted |= self.log.seal_is_in_oldest();
         }

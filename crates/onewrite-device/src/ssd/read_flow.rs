@@ -64,6 +64,7 @@ impl Ssd {
                     pending += 1;
                 }
                 Found::Lost => {
+                    onewrite_block::reached!("read of a lost page");
                     pages.push(Page::ZEROS);
                     self.host.active(slot).error = Some(Ssd::unreadable(lpn));
                 }

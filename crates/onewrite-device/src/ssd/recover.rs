@@ -112,6 +112,7 @@ impl Ssd {
                 None => self.blank_log_block(block, found),
             }
         }
+        onewrite_block::reached!("map log in several blocks", blocks.len() > 1);
         blocks.sort_by_key(|(number, ..)| *number);
         let Some(mut expected) = blocks.first().map(|(number, ..)| *number) else {
             return Err(self.damaged("the map log is gone".into()));
@@ -137,6 +138,10 @@ impl Ssd {
     fn log_pages(&self, block: FlashBlock, found: &mut Found) -> Vec<LogPage> {
         let count = self.flash.programmed(block);
         found.report.map_pages_read += u64::from(count.max(1));
+        onewrite_block::reached!(
+            "torn page in the map log",
+            (0..count).any(|it| self.flash.page(block, it).is_some_and(|it| it.oob.holds == Holds::Torn))
+        );
         let is_whole = |page: &u32| self.flash.page(block, *page).is_some_and(|page| page.oob.holds == Holds::Map);
         let whole = (0..count).filter(is_whole);
         whole.filter_map(|page| LogPage::decode(&self.flash.content(block, page).bytes())).collect()
@@ -144,6 +149,7 @@ impl Ssd {
 
     fn blank_log_block(&mut self, block: FlashBlock, found: &mut Found) {
         if self.flash.programmed(block) > 0 {
+            onewrite_block::reached!("block of the map log without a whole page");
             self.flash.erase(block);
             self.counters.erases += 1;
             found.erases += 1;
@@ -193,6 +199,7 @@ impl Ssd {
                 }
             }
         }
+        onewrite_block::reached!("pages found by out-of-band hints", !candidates.is_empty());
         candidates.sort_unstable();
         for (sequence, ppn, lpn) in candidates {
             self.consider(sequence, ppn, lpn, found);
@@ -208,6 +215,7 @@ impl Ssd {
             found.report.oob_pages_read += 1;
             let (block, page) = self.model.shape.place(known);
             if self.flash.page(block, page).is_some_and(|mapped| mapped.oob.sequence >= sequence) {
+                onewrite_block::reached!("hint is older than the map");
                 return;
             }
         }
@@ -234,6 +242,7 @@ impl Ssd {
             None if entry == NOTHING => (),
             None => drop(self.map.point(lpn, LOST)),
             Some(ppn) if self.is_torn(ppn) => {
+                onewrite_block::reached!("mapped page is torn");
                 found.changed.push(lpn);
                 self.map.point(lpn, LOST);
             }
@@ -273,6 +282,7 @@ impl Ssd {
         let (active, next) = (active.filter(usable), next.filter(usable));
         active.into_iter().chain(next).for_each(|block| self.blocks.open(block));
         let is_begun = next.is_some_and(|block| self.flash.programmed(block) > 0);
+        onewrite_block::reached!("announced block was begun", is_begun);
         match (active, next) {
             (None, Some(_)) if is_begun => Front { active: next, ..Front::NOTHING },
             _ => Front { active, next, is_announced: next.is_some() },
@@ -293,6 +303,7 @@ impl Ssd {
         if self.flash.programmed(block) == 0 {
             return self.blocks.release(block);
         }
+        onewrite_block::reached!("block emptied and not erased");
         self.blocks.empty(block);
         self.dies[self.model.shape.die_of(block)].emptied.push_back(Emptied { block, batch: 1 });
     }
@@ -307,6 +318,7 @@ impl Ssd {
 
     fn load_dump(&mut self) {
         let Some(dump) = self.dump.take() else { return };
+        onewrite_block::reached!("buffer that the capacitor saved comes back");
         for Record { lpn, entry } in dump.dirty {
             if let Some(fresh) = entry.page().filter(|ppn| !self.map.is_valid(*ppn)) {
                 self.blocks.gain(self.model.shape.block_of(fresh));

@@ -78,6 +78,7 @@ impl Ssd {
             return;
         }
         let (activity, block, left) = (state.activity, state.block(), state.end - self.now);
+        onewrite_block::reached!("program or erase suspended by a read");
         state.suspended = Some(Suspended { activity, block, left });
         state.suspensions += 1;
         self.rest(die);
@@ -143,6 +144,7 @@ impl Ssd {
         }
         let is_tight = self.blocks.free(die).len() <= self.model.collect_below;
         if is_tight && self.blocks.is_fuller_than_others(die) {
+            onewrite_block::reached!("host writes left to emptier dies");
             return false;
         }
         let Some(block) = self.open_front(die, Stream::Host) else { return false };

@@ -27,6 +27,7 @@ impl Ssd {
             let source = Lpn::of(pair.source);
             let Some(id) = self.buffer.find(source) else { continue };
             let version = self.buffer.entry(id).version;
+            onewrite_block::reached!("SHARE of a page in the write buffer");
             self.buffer.hurry(source);
             self.waiting_for.entry(source).or_default().push((slot, version));
             self.host.active(slot).pending += 1;
@@ -66,6 +67,7 @@ impl Ssd {
         for slot in std::mem::take(&mut self.log.shares) {
             let pairs = self.pairs(slot);
             if pairs.iter().any(|pair| self.locked.contains(Lpn::of(pair.target).index())) {
+                onewrite_block::reached!("SHARE waits until its target is programmed");
                 self.log.shares.push(slot);
             } else {
                 ready.push((slot, pairs));
@@ -82,6 +84,7 @@ impl Ssd {
         let record = |pair: &Remap| Record { lpn: Lpn::of(pair.target), entry: self.map.get(Lpn::of(pair.source)) };
         let records: Vec<Record> = pairs.iter().map(record).collect();
         if let Some(index) = records.iter().position(|record| record.entry.page().is_none()) {
+            onewrite_block::reached!("source of a SHARE trimmed meanwhile");
             return Err(DeviceError::ShareSource { source_page: pairs[index].source });
         }
         records.iter().for_each(|record| self.point_target(record.lpn, record.entry));
@@ -90,6 +93,7 @@ impl Ssd {
 
     fn point_target(&mut self, target: Lpn, entry: MapEntry) {
         if let Some(id) = self.buffer.find(target) {
+            onewrite_block::reached!("SHARE over a page in the write buffer");
             self.buffer.drop_waiting(id);
             self.satisfy(target, u64::MAX);
         }

@@ -57,6 +57,7 @@ impl Ssd {
     fn admit_pages(&mut self, slot: RequestSlot) -> bool {
         loop {
             if !self.buffer.has_room() {
+                onewrite_block::reached!("write waits for room in the buffer");
                 return false;
             }
             let active = self.host.active(slot);
@@ -105,6 +106,7 @@ impl Ssd {
 
     /// Does a trim that waited for a program.
     fn carry_out_tombstone(&mut self, id: EntryId) {
+        onewrite_block::reached!("TRIM carried out at its eviction");
         let Entry { lpn, version, .. } = *self.buffer.entry(id);
         self.buffer.drop_waiting(id);
         self.unmap(lpn);
@@ -116,6 +118,7 @@ impl Ssd {
         self.locked.remove(lpn.index());
         self.remap(lpn, ppn);
         let programmed = self.buffer.programmed(entry);
+        onewrite_block::reached!("page trimmed while it was programmed", programmed.is_trimmed);
         if programmed.is_trimmed {
             self.unmap(lpn);
         }
@@ -145,6 +148,7 @@ impl Ssd {
         if let Some(stale) = garbage {
             self.went_stale(stale);
         } else if let Some(shared) = before.page().filter(|ppn| self.map.is_valid(*ppn)) {
+            onewrite_block::reached!("shared page loses an owner");
             let owners_left = self.map.owner_count(shared);
             if self.rules.is_garbage(owners_left) {
                 self.map.disown(shared);
@@ -212,9 +216,11 @@ impl Ssd {
         if !self.rules.flush_persists_map() {
             self.finish(slot);
         } else if self.map.dirty_count() > 0 {
+            onewrite_block::reached!("FLUSH waits for a map batch");
             self.log.joiners.push(slot);
             self.log.is_wanted = true;
         } else if self.log.has_batch {
+            onewrite_block::reached!("FLUSH joins the map batch under way");
             self.log.waiters.push(slot);
         } else {
             self.finish(slot);
@@ -234,10 +240,12 @@ impl Ssd {
     /// tombstone in the buffer, which reads as zeros and is carried out after the program.
     fn trim_page(&mut self, lpn: Lpn) {
         if self.locked.contains(lpn.index()) {
+            onewrite_block::reached!("TRIM of a page that is being programmed or moved");
             self.buffer.put(lpn, None, Urgency::InTurn);
             return;
         }
         if let Some(id) = self.buffer.find(lpn) {
+            onewrite_block::reached!("TRIM of a page in the write buffer");
             self.buffer.drop_waiting(id);
             self.unmap(lpn);
             return self.satisfy(lpn, u64::MAX);

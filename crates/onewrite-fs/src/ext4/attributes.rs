@@ -139,6 +139,7 @@ impl ExtendedAttributes<'_> {
             let what = "bytes for extended attributes (the inode and one block hold them all)";
             return Err(FsError::NoSpace { what, needed: 1, free: 0 });
         }
+        onewrite_block::reached!("attributes too large for their inode", !outside.is_empty());
         let mut handle = self.journal().start(ATTRIBUTE_CREDITS).await?;
         self.replace_attribute_block(&mut handle, node, (!outside.is_empty()).then_some(bytes)).await?;
         self.load_inode_block(node.number()).await?;
@@ -171,10 +172,12 @@ impl ExtendedAttributes<'_> {
             );
             bytes
         };
+        onewrite_block::reached!("shared xattr block replaced", old.is_some() && !is_own);
         match content {
             None if old.is_some() => self.release_attribute_block(handle, node).await,
             None => Ok(()),
             Some(bytes) if is_own => {
+                onewrite_block::reached!("xattr block changed in place");
                 self.change(handle, old, |block| *block = fill(old, bytes));
                 Ok(())
             }
@@ -200,6 +203,8 @@ impl ExtendedAttributes<'_> {
             return Ok(());
         }
         let count = references(&self.attribute_block(home).await?.bytes());
+        onewrite_block::reached!("shared xattr block loses a user", count > 1);
+        onewrite_block::reached!("xattr block freed", count <= 1);
         if count <= 1 {
             self.allocator().load_to_free(home.alone()).await?;
         }

@@ -90,6 +90,7 @@ impl Contents<'_> {
             let _map = node.map_lock().write().await;
             // A truncation may have come first.
             let Some(still) = node.pending().next_delayed(run.start).filter(|still| still.start == run.start) else {
+                onewrite_block::reached!("delayed pages allocated by others meanwhile");
                 index = run.start + 1;
                 continue;
             };
@@ -139,6 +140,8 @@ impl Contents<'_> {
                     Mapping::Mapped(extent) => (u64::from(extent.length), extent.unwritten),
                     Mapping::Hole(length) => (length, false),
                 };
+                onewrite_block::reached!("conversion meets a second extent", run.end > run.start + length);
+                onewrite_block::reached!("conversion meets blocks that are written already", !is_unwritten);
                 let stop = run.end.min(run.start + length);
                 if is_unwritten {
                     self.extents().mark_written(&mut handle, node, run.start..stop).await?;

@@ -36,6 +36,7 @@ impl Allocator<'_> {
                 continue;
             }
             let Some(number) = self.free_inode_in(group).await? else { continue };
+            onewrite_block::reached!("inode from another group", group != first);
             self.expect_unused(number)?;
             inode.generation = self.runtime().civil_now().0 as u32 ^ number.0.rotate_left(16);
             self.mark_inode(handle, number, kind, Bit::Taken);
@@ -118,6 +119,7 @@ impl Allocator<'_> {
         let per_group = self.layout().inodes_per_group;
         self.change_descriptor(handle, position.group, |descriptor| {
             let was_unused = descriptor.has(INODE_UNINIT, self.layout());
+            onewrite_block::reached!("first inode of an INODE_UNINIT group", was_unused);
             let unused = if was_unused { per_group } else { descriptor.unused_inodes() };
             if taken {
                 descriptor.set_unused_inodes(unused.min(per_group - position.index - 1));

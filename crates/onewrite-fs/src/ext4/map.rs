@@ -94,6 +94,7 @@ impl Extents<'_> {
         loop {
             let version = node.map_version();
             let found = self.map_once(node, logical).await;
+            onewrite_block::reached!("map changed while it was read", node.map_version() != version);
             if node.map_version() == version {
                 if let Ok(Mapping::Mapped(extent)) = found {
                     self.check_content(format_args!("extents of {}", node.ino()), extent.blocks())?;
@@ -110,6 +111,7 @@ impl Extents<'_> {
         let place = Place::Inode(node.number());
         let root = node.inode().block;
         let tree = Tree::parse(&root, place)?;
+        onewrite_block::reached!("extent tree of depth two read", tree.depth() == 2);
         let mut end = 1 << 32;
         if tree.depth() == 0 {
             return Ok(find(tree, logical, end));
@@ -291,6 +293,7 @@ impl Extents<'_> {
             if !is_first {
                 return Ok(());
             }
+            onewrite_block::reached!("first key of an extent node changed");
             self.change_tree(handle, node, *on_path, |tree| {
                 let index = tree.node().index(on_path.position);
                 tree.set_index(on_path.position, Index { logical, ..index });
@@ -312,7 +315,9 @@ impl Extents<'_> {
         let new_block = self.allocate_tree_block(handle, node).await?;
         let still_there =
             path.iter().filter_map(|on_path| on_path.block).all(|block| self.allocator().is_loaded(block));
+        onewrite_block::reached!("extent path left memory during an allocation", !still_there);
         assert!(still_there || self.reload_path(node, path).await?, "the path was just in memory");
+        onewrite_block::reached!("extent tree of depth two split", roomy.is_some() && path.len() > 2);
         match roomy {
             None => self.deepen(handle, node, new_block),
             Some(level) => self.split(handle, node, Edge { parent: path[level], child: path[level + 1] }, new_block),
@@ -345,6 +350,7 @@ impl Extents<'_> {
             let mut inode = node.inode_mut();
             let mut root = NodeMut::parse(&mut inode.block, Place::Inode(node.number()))?;
             root.grow(new_block, &mut bytes);
+            onewrite_block::reached!("extent tree grows to depth two", root.node().depth() == 2);
         }
         extent::set_checksum(&mut bytes, seed, self.layout());
         self.create_block(handle, new_block, |block| *block = bytes);
@@ -362,6 +368,7 @@ impl Extents<'_> {
         if self.with_tree(node, child, |tree| tree.len())? < 2 {
             return Err(wrong_tree(node, "a node says that it is full with one entry".into()));
         }
+        onewrite_block::reached!("extent node split");
         let logical = self.change_tree(handle, node, child, |tree| {
             let length = tree.node().len();
             // Files mostly grow at their end, so a split there leaves the left node full.
@@ -404,6 +411,7 @@ impl Extents<'_> {
             self.allocator().load_to_free(blocks).await?;
         }
         if head && tail {
+            onewrite_block::reached!("extent cut in its middle");
             self.split_extent(handle, node, end as u32).await?;
             (found, tail) = (part_of(found, u64::from(found.logical), end), false);
         }
@@ -445,6 +453,7 @@ impl Extents<'_> {
     /// Removes the entry at the end of the path and all nodes that become empty.
     async fn remove_entry(&self, handle: &mut Handle, node: &Node, path: Vec<PathNode>) -> FsResult<()> {
         for block in self.unlink_entry(handle, node, path)? {
+            onewrite_block::reached!("extent node emptied");
             node.drop_blocks(1);
             self.allocator().free_blocks(handle, block.alone()).await?;
         }
@@ -488,6 +497,7 @@ impl Extents<'_> {
         node.map_changed();
         {
             let mut inode = node.inode_mut();
+            onewrite_block::reached!("extent tree back in its inode");
             let mut root = NodeMut::init(&mut inode.block, 0);
             let fits = extents.into_iter().enumerate().all(|(at, extent)| root.insert_extent(at, extent));
             assert!(fits, "the inode has room for them");

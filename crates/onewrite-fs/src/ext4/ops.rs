@@ -133,6 +133,7 @@ impl Volume {
         if waiting == 0 {
             return Ok(false);
         }
+        onewrite_block::reached!("operation waits until freed blocks are committed");
         self.commit_now().await?;
         self.pages().progress().until(|| self.groups().waiting_blocks() < waiting).await;
         let now = self.groups().available_blocks();
@@ -428,6 +429,7 @@ impl FileSystem for Ext4 {
 /// # Errors
 /// [`FsError::Busy`] if a draft has the file: only its owner may change the content.
 pub(super) fn expect_unclaimed(node: &Node) -> FsResult<()> {
+    onewrite_block::reached!("claimed file changed outside its draft", node.claimant().is_some());
     match node.claimant() {
         Some(draft) => Err(claimed(node, draft)),
         None => Ok(()),

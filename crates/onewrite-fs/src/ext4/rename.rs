@@ -86,6 +86,7 @@ impl Directories<'_> {
         };
         self.remove_entry_of(&mut handle, from.0, found).await?;
         let moved = i32::from(node.is_directory() && from.0.number() != to.0.number());
+        onewrite_block::reached!("directory moves to another parent", moved == 1);
         self.finish(&mut handle, node, (from.0, -moved), (to.0, moved)).await
     }
 
@@ -99,6 +100,7 @@ impl Directories<'_> {
         let victim = self.node(replaced.ino).await?;
         let name = || display(to.1);
         if victim.is_directory() {
+            onewrite_block::reached!("rename replaces a directory");
             // The victim may contain the moved inode, at any depth.
             self.expect_outside(&victim, from.0).await.map_err(|error| match error {
                 FsError::Invalid(_) => FsError::NotEmpty(name()),
@@ -126,6 +128,8 @@ impl Directories<'_> {
             false => (-moved, moved - gone),
         };
         self.finish(&mut handle, node, (from.0, source_links), (to.0, target_links)).await?;
+        onewrite_block::reached!("rename replaces an open file", victim.is_open());
+        onewrite_block::reached!("rename takes the last name of a file", victim.inode().links == 1);
         self.drop_link(handle, &victim).await
     }
 
@@ -151,6 +155,7 @@ impl Directories<'_> {
         let (one, two) = (i32::from(node.is_directory() && crosses), i32::from(other.is_directory() && crosses));
         self.finish(&mut handle, node, (from.0, two - one), (to.0, one - two)).await?;
         if two == 1 {
+            onewrite_block::reached!("exchange moves a directory");
             self.set_parent(&mut handle, &other, from.0.ino()).await?;
         }
         self.touch(&mut handle, &other, 0).await

@@ -100,6 +100,7 @@ impl Ext4 {
     /// Writes the content of the sources into a draft of the targets and commits it.
     async fn share_by_logging(&self, ranges: &[ShareRange]) -> FsResult<()> {
         let contents = self.volume().shares().read_sources(ranges).await?;
+        onewrite_block::reached!("share carried out as a draft");
         let draft = self.begin_draft()?;
         let outcome = self.write_and_commit(draft, ranges, &contents).await;
         let ended = self.end_draft(draft).await;
@@ -159,7 +160,11 @@ impl Shares<'_> {
         for range in ranges {
             sources.extend(self.source_blocks(&nodes[&InodeNo::from_ino(range.source)], range).await?);
         }
+        onewrite_block::reached!("share within one file", ranges.iter().any(|range| range.source == range.target));
         let kind = self.targets(nodes, ranges).await?;
+        onewrite_block::reached!("share over written pages", matches!(kind, Targets::Written));
+        onewrite_block::reached!("share over written pages and holes", matches!(kind, Targets::WithHoles));
+        onewrite_block::reached!("share into holes", matches!(kind, Targets::New));
         match kind {
             Targets::Written => self.commit_maps(nodes, ranges).await?,
             Targets::WithHoles => self.fill_holes(nodes, ranges).await?,
@@ -176,6 +181,7 @@ impl Shares<'_> {
                     refused => refused,
                 };
                 if shared.is_err() {
+                    onewrite_block::reached!("share refused once blocks were there");
                     self.free_again(&holes).await?;
                 }
                 shared?;
@@ -197,6 +203,7 @@ impl Shares<'_> {
             self.contents().check_end(node, range.target_end())?;
             self.pages().tell(&**node, range.target_pages(), Access::Write);
             if range.target_end() > node.size() {
+                onewrite_block::reached!("share extends a file");
                 // What lies behind the end becomes readable.
                 let mut handle = self.journal().start(1).await?;
                 self.contents().zero_tail(&mut handle, node, node.size()).await?;

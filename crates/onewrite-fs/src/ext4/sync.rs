@@ -33,12 +33,15 @@ impl Contents<'_> {
         if self.journal().is_committed(tid) {
             self.journal().check_aborted()?;
             if self.scope() == Scope::Full && node.is_as_committed() {
+                onewrite_block::reached!("fsync finds everything committed");
                 // A draft's commit made everything durable; SQLite calls fsync after it.
                 return Ok(());
             }
+            onewrite_block::reached!("fsync without a transaction");
             return self.journal().settle().await;
         }
         let is_late = self.journal().has_flushed(tid);
+        onewrite_block::reached!("fsync joins a commit behind its last FLUSH", is_late);
         self.journal().request_commit(tid);
         self.journal().wait_committed(tid).await?;
         if is_late { self.journal().settle().await } else { Ok(()) }
@@ -66,6 +69,7 @@ impl Contents<'_> {
         if !self.delays() || node.is_directory() || !node.is_dirty() && !self.needs_conversion(node) {
             return;
         }
+        onewrite_block::reached!("rename writes delayed content before it replaces");
         let _held = node.lock().read().await;
         let _ = self.write_and_convert(node).await;
     }

@@ -64,6 +64,7 @@ async fn commit_task(volume: &Rc<Volume>) {
 async fn write_ordered(volume: &Volume, files: &[u64]) -> FsResult<()> {
     for file in files {
         if let Some(node) = volume.file(*file) {
+            onewrite_block::reached!("commit writes ordered data", node.is_dirty());
             volume.pages().write_ready(volume, &node, 0..u64::MAX).await?;
             volume.pages().wait_for_writes(&*node).await;
         }

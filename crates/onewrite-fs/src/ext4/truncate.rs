@@ -44,6 +44,7 @@ impl Contents<'_> {
         }
         let first = size.div_ceil(PAGE_BYTES);
         if size < old {
+            onewrite_block::reached!("truncation while pages are written", self.pages().is_writing(&**node));
             self.pages().discard(node.file_number(), first..old.div_ceil(PAGE_BYTES));
             self.unreserve(node, first..u64::MAX);
             self.pages().wait_for_writes(&**node).await;
@@ -63,6 +64,7 @@ impl Contents<'_> {
     /// begins to commit.
     async fn before_truncation(&self, node: &Node) -> FsResult<()> {
         if self.scope() == Scope::OrderedMetadata && self.journal().is_ordering(node.file_number()) {
+            onewrite_block::reached!("truncation writes ordered data first");
             self.pages().write_ready(self.volume(), node, 0..u64::MAX).await?;
             self.pages().wait_for_writes(node).await;
         }
@@ -87,6 +89,7 @@ impl Contents<'_> {
                 if !self.has_blocks_from(node, first).await? {
                     return Ok(handle);
                 }
+                onewrite_block::reached!("truncation over several transactions");
                 self.allocator().add_orphan(&mut handle, node).await?;
                 drop(handle);
                 handle = self.journal().start(ORPHAN_CREDITS + INODE_CREDITS + 1 + FREE_CREDITS).await?;
@@ -112,6 +115,7 @@ impl Contents<'_> {
     /// with it; returns the error.
     async fn leave_to_mount(&self, handle: &mut Handle, node: &Node, error: FsError) -> FsError {
         if matches!(error, FsError::Device(_)) {
+            onewrite_block::reached!("failed truncation left to the mount");
             // If this fails, too, the first error says more.
             let _ = self.allocator().add_orphan(handle, node).await;
         }
@@ -141,6 +145,7 @@ impl Contents<'_> {
     pub(super) async fn delete(&self, mut handle: Handle, node: &Rc<Node>) -> FsResult<()> {
         self.before_truncation(node).await?;
         let pages = node.size().div_ceil(PAGE_BYTES);
+        onewrite_block::reached!("deletion while pages are written", self.pages().is_writing(&**node));
         self.pages().discard(node.file_number(), 0..pages);
         self.unreserve(node, 0..u64::MAX);
         self.pages().wait_for_writes(&**node).await;
@@ -170,6 +175,7 @@ impl Contents<'_> {
             return Ok(());
         }
         let _held = node.lock().write().await;
+        onewrite_block::reached!("last opener of a nameless file leaves");
         if node.is_deleted() || node.is_open() {
             return Ok(());
         }
@@ -193,6 +199,7 @@ impl Contents<'_> {
     /// exclusively, and has neither dirty pages nor pages being written there.
     pub(super) async fn free_blocks_of(&self, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
         loop {
+            onewrite_block::reached!("refused share gives blocks back");
             let mut handle = self.journal().start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let _map = node.map_lock().write().await;
             let Some(taken) = self.extents().take_extent(&mut handle, node, pages.clone()).await? else {
@@ -272,6 +279,7 @@ impl Contents<'_> {
             return Ok(());
         }
         if end >= size && size > node.inode().size {
+            onewrite_block::reached!("hole punched over delayed growth");
             // The size in the inode waits for content that the punch would drop: write that content first.
             self.write_and_convert(node).await?;
         }

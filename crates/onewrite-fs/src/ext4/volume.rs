@@ -231,6 +231,7 @@ impl Volume {
             }
         };
         // If the page exists now, the block was freed and reused while its old content was read.
+        onewrite_block::reached!("block was made while it was loaded", self.pages.holds(key));
         if !self.pages.holds(key) {
             verify(&page.bytes())?;
             self.pages.insert(key, page);

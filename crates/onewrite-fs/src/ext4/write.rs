@@ -120,6 +120,7 @@ impl Contents<'_> {
         if needs_map {
             let _map = node.map_lock().write().await;
             if self.delays() {
+                onewrite_block::reached!("no room to delay an allocation");
                 // Others may have given blocks to delayed pages meanwhile.
                 survey = self.extents().survey(node, first..last + 1).await?;
             }
@@ -252,8 +253,10 @@ impl Contents<'_> {
         let request = GrowthRequest { logical: index as u32, wanted, from };
         let range = self.allocator().allocate_for_growth(handle, goal, request).await?;
         let unwritten = kind == NewBlocks::Unwritten;
+        onewrite_block::reached!("allocation shorter than wanted", range.count < u64::from(wanted));
         let extent = Extent { logical: index as u32, physical: range.start, length: range.count as u32, unwritten };
         if let Err(error) = self.extents().insert_extent(handle, node, extent).await {
+            onewrite_block::reached!("blocks given back, for their tree finds no room");
             self.allocator().free_blocks(handle, range).await?;
             return Err(error);
         }
@@ -316,6 +319,7 @@ impl Contents<'_> {
             return Ok(());
         }
         drop(page);
+        onewrite_block::reached!("bytes behind a truncation zeroed");
         let tail = used..PAGE_SIZE;
         match written {
             Some(physical) if self.scope() == Scope::Full => {
@@ -348,6 +352,7 @@ impl Contents<'_> {
         if needs_map {
             let mut handle = self.journal().start(credits + 1).await?;
             let map = node.map_lock().write().await;
+            onewrite_block::reached!("direct write into a hole");
             let survey = self.extents().survey(node, first..stop).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;
             drop(map);

@@ -80,6 +80,7 @@ impl Journal {
         }
         let is_eager = self.options.checkpoint_pace == CheckpointPace::Eager;
         let is_full = live.burden_blocks() > (live.ring_blocks() - self.padding_blocks() as u32) / 2;
+        onewrite_block::reached!("half of the log is not home", is_full);
         if is_full || is_eager && live.entry_count() > self.options.retained_pages_max / 2 {
             return Some(Nanos::ZERO);
         }
@@ -93,6 +94,8 @@ impl Journal {
     /// Device errors; the journal is then aborted.
     pub async fn checkpoint(&self, blocks_max: usize, urgency: Urgency) -> FsResult<usize> {
         self.check_aborted()?;
+        onewrite_block::reached!("forced checkpoint", urgency == Urgency::Forced);
+        onewrite_block::reached!("checkpoint while a transaction commits", self.committing.borrow().is_some());
         let outcome = self.bring_home(blocks_max).await;
         let home = outcome.inspect_err(|error| self.abort(error))?;
         self.count_round(home, urgency);
@@ -116,12 +119,14 @@ impl Journal {
                 && sources.iter().all(|block| live.newest(*block).is_none())
         };
         while !is_done() {
+            onewrite_block::reached!("share of pages waits for a checkpoint");
             self.check_aborted()?;
             if self.is_closed.get() {
                 return Err(FsError::ReadOnly("it is being unmounted".into()));
             }
             if self.checkpoint(usize::MAX, Urgency::Forced).await? == 0 && !is_done() {
                 // A transaction that is committing holds one of them.
+                onewrite_block::reached!("share of pages waits for a commit under way");
                 self.changed.wait().await;
             }
         }
@@ -149,6 +154,11 @@ impl Journal {
             self.options.checkpoint == By::Share && matches!(homeward.place, LogPlace::Exact(_))
         };
         let (shared, mut copied): (Vec<CheckpointBlock>, Vec<CheckpointBlock>) = batch.into_iter().partition(can_share);
+        onewrite_block::reached!(
+            "checkpoint reads blocks back from the log",
+            copied.iter().any(|it| it.page.is_none())
+        );
+        onewrite_block::reached!("some blocks shared home, others copied", !shared.is_empty() && !copied.is_empty());
         self.copies().read_back(&mut copied).await?;
         self.copy_home(&copied).await?;
         self.share_home(&shared).await?;
@@ -173,6 +183,11 @@ impl Journal {
             Remap { source: self.log.page_of(source), target: homeward.home_block.page() }
         };
         let pairs: Vec<Remap> = blocks.iter().map(pair).collect();
+        onewrite_block::reached!("blocks shared home", !pairs.is_empty());
+        onewrite_block::reached!(
+            "several SHAREs bring one batch home",
+            pairs.len() > self.log.port().geometry().share_pairs_max as usize
+        );
         home::share_home(self.log.port(), &pairs, Cause::Checkpoint).await?;
         self.note_home(blocks, 0);
         Ok(())
@@ -197,12 +212,14 @@ impl Journal {
     async fn move_tail(&self, urgency: Urgency) -> FsResult<()> {
         let _alone = self.tail.write().await;
         if self.is_closed.get() {
+            onewrite_block::reached!("tail left to the unmount");
             return Ok(());
         }
         let is_forced = urgency == Urgency::Forced;
         let may_flush = is_forced || self.padding_blocks() > 0;
         self.reclaim_if_flushed();
         if self.live.borrow().pending_flush().is_some() {
+            onewrite_block::reached!("tail before it is not durable yet");
             if !may_flush {
                 return Ok(());
             }
@@ -215,12 +232,19 @@ impl Journal {
         if !is_forced && candidate.log_blocks < usable_blocks / 4 {
             return Ok(());
         }
+        onewrite_block::reached!(
+            "tail waits until home blocks are flushed",
+            !self.log.is_flushed(candidate.home_flush)
+        );
         if !self.log.is_flushed(candidate.home_flush) {
             if !may_flush {
                 return Ok(());
             }
             self.log.flush().await?;
         }
+        onewrite_block::reached!("tail passes the wrap", candidate.start.0 < self.superblock.borrow().start);
+        onewrite_block::reached!("tail at the first log block", candidate.start == self.live.borrow().ring().first());
+        onewrite_block::reached!("tail moves while a transaction commits", self.committing.borrow().is_some());
         self.write_superblock(Some(candidate.start), candidate.tid).await?;
         self.live.borrow_mut().tail_written(&candidate, self.log.next_flush());
         if may_flush {
@@ -268,6 +292,7 @@ impl Journal {
         let freed = self.to_trim.take();
         for Reclaimed { start, length } in freed {
             let ring = self.live.borrow().ring();
+            onewrite_block::reached!("freed log blocks trimmed over the wrap", ring.runs(start, length).len() > 1);
             for run in ring.runs(start, length) {
                 self.log.clear(run).await.map_err(|error| self.abort_with(error))?;
             }
@@ -281,6 +306,7 @@ impl Journal {
     pub(super) async fn trim_rest(&self) -> FsResult<()> {
         let in_use = self.live.borrow().in_use();
         for run in in_use {
+            onewrite_block::reached!("log trimmed at the unmount");
             self.log.clear(run).await?;
         }
         Ok(())

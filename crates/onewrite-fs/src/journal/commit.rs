@@ -186,6 +186,7 @@ impl Journal {
                 Ok(sealed)
             }
             Err(error) => {
+                onewrite_block::reached!("commit fails");
                 let error = FsError::from(error);
                 self.abort(&error);
                 Err(error)
@@ -250,6 +251,7 @@ impl Journal {
         let wanted = self.settling.get() + 1;
         let _alone = self.alone_in_the_log().await;
         if self.settled.get() >= wanted {
+            onewrite_block::reached!("fsync settled by padding of others");
             return Ok(());
         }
         let free = self.live.borrow().free_runs();
@@ -313,6 +315,9 @@ pub(super) fn encode(
     blocks: &[(BlockNo, Page)],
     revokes: &[BlockNo],
 ) -> Encoded {
+    onewrite_block::reached!("record with several descriptors", blocks.len() > style.tags_max());
+    onewrite_block::reached!("record of revokes alone", blocks.is_empty() && !revokes.is_empty());
+    onewrite_block::reached!("record without blocks and revokes", blocks.is_empty() && revokes.is_empty());
     let mut pages: Vec<Page> =
         revokes.chunks(style.revokes_max()).map(|chunk| Page::new(style.revoke(sequence, chunk))).collect();
     let mut sum = VersionOneSum::START;
@@ -374,6 +379,7 @@ fn says(
 
 fn tag(style: &Style, sequence: Sequence, home_block: BlockNo, page: &Page) -> (Tag, Page) {
     let (copy, is_escaped) = format::escape(page);
+    onewrite_block::reached!("escaped block logged", is_escaped);
     let checksum = style.block_checksum(sequence, &copy);
     (Tag { home_block, is_escaped, checksum }, copy)
 }

@@ -77,6 +77,7 @@ impl Building {
 
     fn add(&mut self, packed: &Packed, blocks: usize) {
         let chunk = Chunk { offset: self.bytes.len(), stored: packed.bytes.len(), is_raw: packed.is_raw, blocks };
+        onewrite_block::reached!("chunk stored as it is", packed.is_raw);
         self.chunks.push(chunk);
         self.sum = crc32c(self.sum, &packed.bytes);
         self.bytes.extend_from_slice(&packed.bytes);
@@ -111,6 +112,8 @@ impl Packing<'_> {
         building.bytes[..building.head_bytes].copy_from_slice(&head);
         // The FLUSH covers only completed writes.
         wait_all(std::mem::take(&mut building.under_way)).await?;
+        onewrite_block::reached!("frame of several chunks", building.chunks.len() > 1);
+        onewrite_block::reached!("frame with a head of several blocks", building.head_bytes > PAGE_SIZE);
         self.live.borrow_mut().take(count as u32);
         let rest = building.bytes.get(building.sent * PAGE_SIZE..).unwrap_or_default();
         let mut runs = self.runs_of(start, building.sent, pages(rest));
@@ -141,6 +144,7 @@ impl Packing<'_> {
         for (blocks, packed) in under_way {
             building.add(&packed.await, blocks);
             if let Some((from, pages)) = building.ready(pages_min) {
+                onewrite_block::reached!("frame sent before it is whole");
                 for (log_block, pages) in self.runs_of(start, from, pages) {
                     building
                         .under_way

@@ -156,6 +156,7 @@ impl Live {
             for block in &live.blocks {
                 let entry = self.entries.get_mut(block).filter(|entry| entry.tid == live.tid);
                 if let Some(entry) = entry.filter(|entry| entry.place != LogPlace::Nowhere) {
+                    onewrite_block::reached!("committed content leaves memory");
                     self.in_memory -= usize::from(entry.page.take().is_some());
                 }
             }
@@ -182,6 +183,12 @@ impl Live {
         let runs = self.ring.runs(self.head, count);
         self.head = self.ring.after(self.head, count);
         self.used += count;
+        onewrite_block::reached!("log full to its last block", self.used == self.ring.blocks());
+        onewrite_block::reached!("record wraps at the end of the log", runs.len() > 1);
+        onewrite_block::reached!(
+            "record ends with the last log block",
+            runs.len() == 1 && self.head == self.ring.first()
+        );
         runs
     }
 
@@ -222,6 +229,7 @@ impl Live {
     /// Drops the entry of `block`: the transaction that frees the block is durable, so it need not go home.
     pub(super) fn drop_entry(&mut self, block: BlockNo) {
         if let Some(entry) = self.entries.remove(&block) {
+            onewrite_block::reached!("block freed before it is home");
             self.left(&entry);
             self.home.advance(&self.transactions);
         }
@@ -253,6 +261,11 @@ impl Live {
 
     /// Notes that the version of `block` from `tid` is home; FLUSH number `home_flush` makes it durable.
     pub(super) fn is_home(&mut self, block: BlockNo, tid: TransactionId, home_flush: u64) {
+        onewrite_block::reached!(
+            "superseded on its way home",
+            self.entries.get(&block).is_some_and(|it| it.tid != tid)
+        );
+        onewrite_block::reached!("freed on its way home", !self.entries.contains_key(&block));
         if self.entries.get(&block).is_some_and(|entry| entry.tid == tid) {
             let entry = self.entries.remove(&block).expect("just seen");
             let live = self.left(&entry);
@@ -301,6 +314,7 @@ impl Live {
                 }
             }
         }
+        onewrite_block::reached!("tail moves behind the last transaction", self.transactions.is_empty());
         self.home = HomePrefix::of(&self.transactions);
         self.trimming += length;
         Some(Reclaimed { start, length })

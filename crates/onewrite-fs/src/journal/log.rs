@@ -103,6 +103,7 @@ impl Log {
                 let request = Request::trim(run.start.page(), run.count, Cause::LogTail);
                 under_way.push(self.port.send(request).await);
             } else {
+                onewrite_block::reached!("log cleared with zeros for want of TRIM");
                 let zeros = std::iter::repeat_n(Page::ZEROS, run.count as usize);
                 under_way
                     .extend(send_run(&self.port, run.start.page(), zeros, Durability::Volatile, Cause::LogTail).await);
@@ -135,6 +136,7 @@ impl Log {
         let number = self.flushes_started.get() + 1;
         self.flushes_started.set(number);
         self.data_written.take();
+        onewrite_block::reached!("FLUSH beside another FLUSH", number > self.flushes_done.get() + 1);
         self.port.request(Request::flush(Cause::Journal)).await?;
         self.flushes_done.set(self.flushes_done.get().max(number));
         Ok(())

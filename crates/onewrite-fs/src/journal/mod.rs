@@ -189,6 +189,7 @@ impl Journal {
     /// Device errors; [`FsError::ReadOnly`] if the journal is aborted.
     pub async fn close(&self) -> FsResult<()> {
         assert!(self.running.borrow().is_empty(), "a journal is closed after its last commit");
+        onewrite_block::reached!("unmount with blocks that are not home", self.live.borrow().entry_count() > 0);
         while self.checkpoint(usize::MAX, Urgency::Background).await? > 0 {}
         self.check_aborted()?;
         let _alone = self.tail.write().await;
@@ -302,6 +303,7 @@ impl Journal {
 
     /// Stops the journal: it commits nothing more, and all waiting tasks get the reason.
     pub(crate) fn abort(&self, reason: &FsError) {
+        onewrite_block::reached!("journal aborted");
         self.aborted.borrow_mut().get_or_insert_with(|| format!("{reason}; unmount and run `onewrite fsck`"));
         self.changed.notify_all();
         self.ended.notify_all();

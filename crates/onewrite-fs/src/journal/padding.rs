@@ -148,6 +148,7 @@ impl ZeroPadding {
             record.runs.iter().flat_map(|(start, pages)| ring::blocks(start.run(pages.len() as u32))).collect();
         let data = log.data_written();
         if self.prefers_flush(written.len() + data) {
+            onewrite_block::reached!("commit sends FLUSH instead of padding");
             return Barrier.commit(log, record).await;
         }
         send_and_wait(log, record.runs).await?;
@@ -175,6 +176,7 @@ impl ZeroPadding {
         data: Option<Vec<Lpn>>,
     ) -> Result<(), DeviceError> {
         let Some(area) = self.area(free) else { return log.flush().await };
+        onewrite_block::reached!("padding in two parts", area.len() > 1);
         let mut under_way = Vec::new();
         for run in &area {
             let zeros = vec![Page::ZEROS; ring::count(run) as usize];
@@ -187,6 +189,7 @@ impl ZeroPadding {
         if self.padding.check == Check::Trust {
             return Ok(());
         }
+        onewrite_block::reached!("too much data to read again", data.is_none());
         let Some(data) = data else { return log.flush().await };
         let pages: Vec<Lpn> = written.iter().map(|block| log.page_of(*block)).chain(data).collect();
         if self.is_in_flash(log, &pages).await? { Ok(()) } else { log.flush().await }
@@ -197,6 +200,7 @@ impl ZeroPadding {
         let blocks = self.blocks.get();
         let whole: u64 = free.iter().map(|run| u64::from(ring::count(run))).sum();
         if whole < blocks {
+            onewrite_block::reached!("no room for padding");
             return None;
         }
         let skip = if self.trims.get() { 0 } else { offset_of(free, self.next.get()).unwrap_or(0) };
@@ -214,6 +218,7 @@ impl ZeroPadding {
             let begin = log.runtime().now();
             alone.request(Request::read(*lpn, 1, Cause::Journal)).await?;
             if log.runtime().now() - begin < self.flash_read_min.get() {
+                onewrite_block::reached!("padding did not push everything out");
                 return Ok(false);
             }
         }
@@ -252,6 +257,7 @@ impl Commit for ZeroPadding {
             if self.prefers_flush(log.data_written()) {
                 return log.flush().await;
             }
+            onewrite_block::reached!("fsync settled by padding");
             self.push_out(log, &free, &[], log.take_data_written()).await
         })
     }

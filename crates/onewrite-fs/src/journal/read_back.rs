@@ -45,6 +45,7 @@ impl Copies<'_> {
             if absent.peek().is_none() {
                 return Ok(known.into_iter().filter_map(|(_, page, _)| page).collect());
             }
+            onewrite_block::reached!("block read back from the log");
             let places: Vec<LogPlace> = absent.map(|(.., place)| *place).collect();
             let mut fetched = self.fetch(&places).await?.into_iter();
             let mut pages = Vec::with_capacity(known.len());
@@ -52,10 +53,12 @@ impl Copies<'_> {
                 let page = page.or_else(|| fetched.next().flatten());
                 // The loop asks again for a block that was superseded or came home meanwhile.
                 if !self.is_newest(block, tid) {
+                    onewrite_block::reached!("superseded while read back");
                     break;
                 }
                 pages.push(page.ok_or_else(|| damaged(block))?);
             }
+            onewrite_block::reached!("nothing of what was read back is newest", pages.is_empty());
             if !pages.is_empty() {
                 return Ok(pages);
             }
@@ -101,6 +104,7 @@ impl Copies<'_> {
         }
         let mut fetches = Vec::with_capacity(by_place.len());
         for wanted in by_place.into_values() {
+            onewrite_block::reached!("several blocks of one chunk read back", wanted.len() > 1);
             fetches.push(begin_fetch(&log, places[wanted[0]], wanted).await);
         }
         self.counters.borrow_mut().read_back_bytes += (places.len() * PAGE_SIZE) as u64;

@@ -109,11 +109,18 @@ pub async fn recover(
     let (blocks, frames) = scan.newest();
     let packed = Packed { frames: &frames, known: options.unpacked.as_deref() };
     let mut done = scan.done();
+    onewrite_block::reached!("log in use without a whole transaction", done.transactions == 0);
+    onewrite_block::reached!("revoked copies not replayed", done.revoked_blocks > 0);
     done.written_blocks = blocks.len() as u64;
     check_homes(port, map, &blocks)?;
     judge(Prospect { log: &log, blocks: &blocks, packed }).await?;
     let can_share = |copy: &Copy| options.by == CheckpointBy::Share && matches!(copy.place, LogPlace::Exact(_));
     let (shared, copied): (Blocks, Blocks) = blocks.into_iter().partition(|(_, copy)| can_share(copy));
+    onewrite_block::reached!("recovery shares blocks home", !shared.is_empty());
+    onewrite_block::reached!(
+        "recovery shares some blocks home, copies others",
+        !shared.is_empty() && !copied.is_empty()
+    );
     done.shared_blocks = shared.len() as u64;
     done.written_bytes = (copied.len() * PAGE_SIZE) as u64;
     write_home(&log, copied, packed).await?;
@@ -169,6 +176,7 @@ async fn contents(log: &StoredLog<'_>, part: &[(BlockNo, Copy)], packed: Packed<
             (LogPlace::Nowhere, None) => unreachable!("such content does not leave memory"),
         }
     }
+    onewrite_block::reached!("recovery reads log blocks again", !absent.is_empty());
     absent.sort_unstable_by_key(|(log_block, ..)| *log_block);
     let again = read_all(log, absent.iter().map(|(log_block, ..)| *log_block)).await?;
     pages.extend(absent.into_iter().zip(again).map(|((_, home, place), page)| (home, place.content(page))));

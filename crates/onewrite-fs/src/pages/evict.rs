@@ -34,6 +34,7 @@ impl Pages {
         for (file, pages) in neighbours(victims) {
             let pages = self.still_leaving(file, pages);
             // The pages may have been dropped while others were sent.
+            onewrite_block::reached!("victim used again before it leaves", pages.is_empty());
             let Some(file) = backing.file(file).filter(|_| !pages.is_empty()) else { continue };
             match self.send_batch(backing, &file, pages).await {
                 Ok(batch) => sent.push((file, batch)),
@@ -65,6 +66,7 @@ impl Pages {
         let before = late.len();
         late.extend(victims.iter().filter(is_late));
         if late.len() > before {
+            onewrite_block::reached!("victim left for a later write");
             self.evictions.notify_all();
         }
     }

@@ -248,6 +248,7 @@ impl Pages {
                 return Some(Loading { pages: self, key });
             }
             *self.loading.borrow_mut().get_mut(&key).expect("just seen") += 1;
+            onewrite_block::reached!("load waits for the same load");
             self.progress.wait().await;
         }
     }
@@ -269,9 +270,11 @@ impl Pages {
         }
         loop {
             let room = self.cache.borrow_mut().make_room();
+            onewrite_block::reached!("page cache stuck above its capacity", matches!(room, Room::Stuck));
             match room {
                 Room::Made | Room::Stuck => return Ok(()),
                 Room::Write(victims) => {
+                    onewrite_block::reached!("eviction writes dirty pages");
                     self.making_room.borrow_mut().push(task);
                     let _until_written = MakingRoom { pages: self, task };
                     Box::pin(self.write_victims(backing, &victims)).await?;

@@ -84,6 +84,7 @@ impl Pages {
             return Ok(0..PAGE_SIZE);
         }
         let before = step.take_partial(index).expect("the first and the last page were loaded");
+        onewrite_block::reached!("partly written page left memory meanwhile", cache.peek(key).is_none());
         match cache.page(key) {
             Some(_) => drop(before),
             None => cache.insert(key, before),
@@ -217,6 +218,7 @@ impl Pages {
     pub fn begin_overwrite<'a, F: PagedFile>(&'a self, file: &'a F, pages: Range<u64>) -> Option<Overwriting<'a, F>> {
         let is_in_memory = pages.clone().any(|index| self.holds(page_key(file, index)));
         if is_in_memory || self.is_loading(file.number()) {
+            onewrite_block::reached!("direct write meets pages in memory");
             return None;
         }
         file.pages().begin_overwrite(pages.clone());
@@ -235,6 +237,7 @@ impl<F: PagedFile> Drop for Overwriting<'_, F> {
     fn drop(&mut self) {
         self.file.pages().end_overwrite(&self.pages);
         if self.layer.is_loading(self.file.number()) {
+            onewrite_block::reached!("direct write ends while pages of its file load");
             self.layer.progress.notify_all();
         }
     }

@@ -114,6 +114,7 @@ impl Pages {
     pub async fn fill<B: Backing>(&self, backing: &B, file: &B::File, index: u64, limit: u64) -> FsResult<()> {
         let Some(_loading) = self.begin_load(page_key(file, index)).await else { return Ok(()) };
         let wanted = index..limit.max(index + 1);
+        onewrite_block::reached!("read waits for a direct write", file.pages().is_overwriting(&wanted));
         self.progress.until(|| !file.pages().is_overwriting(&wanted)).await;
         let Lookup::At { block, count } = backing.lookup(file, index).await? else {
             return self.put_clean(backing, file, index, Page::ZEROS).await;
@@ -121,6 +122,7 @@ impl Pages {
         let end = limit.min(index + count);
         let newer = backing.newest(block, end.saturating_sub(index).max(1)).await?;
         if !newer.is_empty() {
+            onewrite_block::reached!("content read from the log");
             return self.put_all_clean(backing, file, index, newer).await;
         }
         let count = self.run_to_read(backing, file, index..end, block);
@@ -158,9 +160,11 @@ impl Pages {
         if index * PAGE_BYTES < end && end < (index + 1) * PAGE_BYTES {
             let used = (end % PAGE_BYTES) as usize;
             if page.bytes()[used..].iter().any(|byte| *byte != 0) {
+                onewrite_block::reached!("bytes behind the end cleared at a load");
                 page.bytes_mut()[used..].fill(0);
             }
         }
+        onewrite_block::reached!("page written while it was loaded", self.holds(page_key(file, index)));
         if !self.holds(page_key(file, index)) {
             self.insert(page_key(file, index), page);
         }
@@ -168,6 +172,7 @@ impl Pages {
     }
 
     async fn read_past_cache<B: Backing>(&self, backing: &B, file: &B::File, range: Range<u64>) -> FsResult<Vec<Page>> {
+        onewrite_block::reached!("direct read writes dirty pages first", file.pages().is_dirty());
         self.write_pages(backing, file, range.clone()).await?;
         self.wait_for_writes(file).await;
         let mut pages = Vec::with_capacity((range.end - range.start) as usize);

@@ -35,6 +35,7 @@ impl Pages {
         let mut next = Some(pages.start);
         while let Some(index) = next {
             if let Err(error) = backing.prepare(file, index..pages.end).await {
+                onewrite_block::reached!("no place for a dirty page");
                 file.pages().note_write_error(&error);
                 return Err(error);
             }
@@ -80,6 +81,7 @@ impl Pages {
         batch.runs.iter().for_each(|run| self.end_run(backing, file, run, outcome));
         self.progress.notify_all();
         if let Err(error) = sent {
+            onewrite_block::reached!("write of pages fails");
             self.dirty_files().note_dirty(file);
             let error = FsError::Device(error);
             file.pages().note_write_error(&error);
@@ -100,6 +102,11 @@ impl Pages {
                     self.dirty_bytes.borrow_mut().entry(key).or_default().add_all(bytes);
                 }
             }
+            onewrite_block::reached!(
+                "page changed while it was written",
+                outcome == Outcome::Arrived && cache.is_dirty(key)
+            );
+            onewrite_block::reached!("page dropped while it was written", cache.peek(key).is_none());
             cache.end_write(key);
         }
         backing.finished(file, run, outcome);
@@ -117,20 +124,24 @@ impl Pages {
         let mut index = pages.start;
         while let Some(start) = self.next_dirty(file, index..pages.end) {
             if batch.page_count >= BATCH_PAGES {
+                onewrite_block::reached!("writeback in several batches");
                 batch.next = Some(start);
                 break;
             }
             let (count, found) = match backing.target(file, start..pages.end).await {
                 Ok(Target::Room { count, found }) => (count, found),
                 Ok(Target::Changed) => {
+                    onewrite_block::reached!("map changed under writeback");
                     index = start;
                     continue;
                 }
                 Ok(Target::Nowhere) => {
+                    onewrite_block::reached!("dirty page skipped, for it has no place yet");
                     index = start + 1;
                     continue;
                 }
                 Ok(Target::Later) => {
+                    onewrite_block::reached!("writeback waits until a checkpoint ends");
                     (batch.next, batch.is_late) = (Some(start), true);
                     break;
                 }
@@ -192,6 +203,7 @@ impl Pages {
 
     /// Waits until no page of the file is under way.
     pub async fn wait_for_writes(&self, file: &impl PagedFile) {
+        onewrite_block::reached!("sync waits for writes of others", file.pages().is_writing());
         self.progress.until(|| !file.pages().is_writing()).await;
     }
 
@@ -202,6 +214,7 @@ impl Pages {
     pub async fn sync<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
         let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
         self.wait_for_writes(file).await;
+        onewrite_block::reached!("sync finds pages dirty again", file.pages().is_dirty());
         let missed = self.write_pages(backing, file, 0..u64::MAX).await;
         match file.pages().take_write_error() {
             Some(error) => Err(error),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onewrite_block::{Geometry, HostProfile, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Keeps, MakeDevice, Report, Stage, Subject, Violation,
+    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Guided, Keeps, MakeDevice, Report, Stage, Subject, Violation,
     Workload, WorkloadSpec, device_pages,
 };
 use onewrite_device::{Layer, Profile};
@@ -18,6 +18,9 @@ use crate::error::LabError;
 use crate::session::{JobSpec, crash_workloads};
 use crate::workload::filebench::Personality;
 use crate::workload::postmark;
+
+/// How the name of workloads begins that marks guide.
+const GUIDED: &str = "guided:";
 
 /// The file system under test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -265,6 +268,9 @@ impl CrashExperiment {
     /// One that is not known or not understood.
     pub fn workloads(&self, exploration: &Exploration) -> Result<Box<dyn Iterator<Item = Workload>>, LabError> {
         let name = self.workload.as_str();
+        if let Some(operations) = name.strip_prefix(GUIDED) {
+            return exploration.guided(operations);
+        }
         let is_own = self.job_text.is_none() && WorkloadSpec::is_named(name);
         let personality = Personality::from_name(name).filter(|_| self.job_text.is_none());
         let is_postmark = name == postmark::NAME && self.job_text.is_none();
@@ -330,6 +336,17 @@ impl Explored {
 }
 
 impl Exploration {
+    /// Workloads that marks guide, of so many operations.
+    fn guided(&self, operations: &str) -> Result<Box<dyn Iterator<Item = Workload>>, LabError> {
+        let Some(operations) = operations.parse().ok().filter(|operations| *operations > 0) else {
+            return refused(format!("{GUIDED}{operations}: a number of operations is needed, such as {GUIDED}60"));
+        };
+        Ok(match self.subject {
+            Explored::Ext4(ext4) => Box::new(Guided::new(ext4, &self.options, operations)),
+            Explored::F2fs(f2fs) => Box::new(Guided::new(f2fs, &self.options, operations)),
+        })
+    }
+
     /// The file system, if it is ext4.
     pub fn ext4(&self) -> Option<&Ext4Subject> {
         match &self.subject {

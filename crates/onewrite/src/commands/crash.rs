@@ -1,6 +1,7 @@
 //! `onewrite crash`
 
 mod application;
+mod marks;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
         Some(state) => exploration.replay(&experiment.script()?, state)?,
     };
     let seconds = bar.end();
-    summarise(&report, seconds);
+    summarise(&report, seconds, args.marks);
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
@@ -100,7 +101,7 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
     })
 }
 
-fn summarise(report: &Report, seconds: f64) {
+fn summarise(report: &Report, seconds: f64, lists_marks: bool) {
     let kinds = &report.states_by_kind;
     let (percent, rate) = (report.replaying_percent(), report.states as f64 / seconds.max(1e-9));
     note!(
@@ -130,6 +131,7 @@ fn summarise(report: &Report, seconds: f64) {
         ("judged in all", report.judged),
     ];
     lines.iter().for_each(|(name, count)| note!("  {name:34} {count:>9}"));
+    marks::summarise(&report.marks, lists_marks);
     report.violations.iter().for_each(tell);
     errln!("violations: {}", by_promise(report));
 }

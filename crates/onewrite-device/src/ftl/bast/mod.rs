@@ -184,6 +184,7 @@ impl Bast {
             self.close_at(at)?;
         }
         while self.log.len() >= self.log_max {
+            onewrite_block::reached!("BAST: log full");
             self.close_at(0)?;
         }
         let block = self.take_free();
@@ -196,12 +197,14 @@ impl Bast {
         let Log { logical, block, is_in_order } = self.log[at];
         let before = self.data[logical.index()];
         if is_in_order {
+            onewrite_block::reached!("BAST: switch or partial merge");
             match self.copy_live(logical, self.flash.filled(block), block)? {
                 0 => self.counters.switch_merges += 1,
                 _ => self.counters.partial_merges += 1,
             }
             self.data[logical.index()] = Some(block);
         } else {
+            onewrite_block::reached!("BAST: full merge");
             self.data[logical.index()] = self.gather(logical)?;
             self.counters.full_merges += 1;
         }
@@ -258,6 +261,7 @@ impl Bast {
     }
 
     fn record_trim(&mut self, logical: LogicalBlock, pages: Range<Lpn>) -> Result<(), PowerLost> {
+        onewrite_block::reached!("BAST: TRIM record");
         let (block, offset) = self.log_place(logical)?;
         let version = self.next_version();
         self.log.back_mut().expect("the log block in use is the last").is_in_order = false;

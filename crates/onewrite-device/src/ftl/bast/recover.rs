@@ -36,6 +36,7 @@ impl Bast {
         self.places.fill(MapEntry::NONE);
         self.version = found.newest;
         for block in std::mem::take(&mut found.unreadable) {
+            onewrite_block::reached!("BAST: recovery erases an unreadable block");
             self.erase(block)?;
         }
         self.free = self.flash.blank_blocks();
@@ -105,6 +106,7 @@ impl Bast {
         let mut blocks = std::mem::take(&mut found.blocks[logical.index()]);
         while blocks.len() > 1 {
             let Some(at) = (0..blocks.len()).find(|at| self.is_covered(*at, &blocks, found)) else { break };
+            onewrite_block::reached!("BAST: recovery erases a covered block");
             self.erase(blocks.remove(at))?;
         }
         found.blocks[logical.index()] = blocks;
@@ -160,6 +162,7 @@ impl Bast {
     }
 
     fn replace(&mut self, logical: LogicalBlock, blocks: &[FlashBlock]) -> Result<Option<FlashBlock>, PowerLost> {
+        onewrite_block::reached!("BAST: recovery gathers one block from several");
         let target = self.gather(logical)?;
         // Blocks with records of trims go last.
         let has_records = |block: &FlashBlock| self.records_in(*block).next().is_some();

@@ -206,6 +206,7 @@ impl FtlDevice {
         for lpn in buffered {
             let id = self.buffer.find(lpn).expect("just seen");
             if self.buffer.entry(id).issued > 0 {
+                onewrite_block::reached!("TRIM of a page that the layer is writing");
                 self.buffer.put(lpn, None, Urgency::InTurn);
             } else {
                 self.buffer.drop_waiting(id);

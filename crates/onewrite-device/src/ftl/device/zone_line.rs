@@ -40,13 +40,16 @@ impl ZoneLine {
         let Some((zone, offset)) = self.zones.place(start) else { return Admission::Next };
         let pointer = self.pointers[zone as usize];
         if offset > pointer && !self.waiting.contains_key(&start) {
+            onewrite_block::reached!("zone write waits for its turn");
             return Admission::Early;
         }
         if offset != pointer {
             let pointer = self.zones.start(zone).offset(pointer);
+            onewrite_block::reached!("zone write away from its pointer");
             return Admission::Refused(DeviceError::ZonePointer { page: start, pointer });
         }
         if !self.open.contains(&zone) && self.open.len() >= self.zones.open_max as usize {
+            onewrite_block::reached!("too many open zones");
             return Admission::Refused(DeviceError::ZonesOpen { page: start, open_max: self.zones.open_max });
         }
         self.advance(zone, count);
@@ -57,6 +60,7 @@ impl ZoneLine {
     fn advance(&mut self, zone: u64, count: u64) {
         let pointer = &mut self.pointers[zone as usize];
         *pointer += count;
+        onewrite_block::reached!("zone written to its end", *pointer == self.zones.zone_pages);
         match *pointer < self.zones.zone_pages {
             true => self.open.insert(zone),
             false => self.open.remove(&zone),
@@ -89,6 +93,8 @@ impl ZoneLine {
     /// The zones of a TRIM are blank.
     pub(super) fn reset(&mut self, start: Lpn, count: u64) {
         for zone in self.zones.touched(start, count) {
+            onewrite_block::reached!("open zone reset", self.open.contains(&zone));
+            onewrite_block::reached!("zone reset");
             self.pointers[zone as usize] = 0;
             self.open.remove(&zone);
         }

@@ -41,6 +41,7 @@ impl Dftl {
         self.validate(target);
         match area {
             Area::Map(group) => {
+                onewrite_block::reached!("DFTL: translation page moved");
                 self.directory[group as usize] = MapEntry::at(target);
                 self.counters.map_reads += 1;
                 self.counters.map_programs += 1;
@@ -62,6 +63,7 @@ impl Dftl {
     fn map_moved(&mut self, mut uncached: Vec<Record>) -> Result<(), PowerLost> {
         uncached.sort_unstable();
         for changed in uncached.chunk_by(|one, next| Dftl::group(one.lpn) == Dftl::group(next.lpn)) {
+            onewrite_block::reached!("DFTL: page moved whose entry is not cached");
             self.write_group(Dftl::group(changed[0].lpn), changed)?;
         }
         Ok(())

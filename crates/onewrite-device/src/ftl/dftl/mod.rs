@@ -235,6 +235,7 @@ impl Dftl {
     fn evict(&mut self) -> Result<(), PowerLost> {
         let lpn = self.cache.oldest().expect("a full cache has an oldest entry");
         if self.cache.is_dirty(lpn) {
+            onewrite_block::reached!("DFTL: dirty entry leaves the cache");
             self.write_group(Dftl::group(lpn), &[])?;
         }
         self.cache.remove(lpn);

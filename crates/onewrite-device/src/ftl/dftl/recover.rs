@@ -28,6 +28,7 @@ impl Dftl {
         self.take_over(&newest);
         self.sort_blocks();
         while self.cache.is_over() {
+            onewrite_block::reached!("DFTL: recovery writes translation pages");
             self.make_room()?;
             self.evict()?;
         }
@@ -61,6 +62,8 @@ impl Dftl {
         let (Some(page), Some(translation)) = (newest.page(), translation.page()) else { return newest };
         let mapped = self.flash.entry(lpn);
         let is_later = self.flash.version(page) >> MOVES_BITS > self.flash.version(translation) >> MOVES_BITS;
+        onewrite_block::reached!("DFTL: page newer than its translation", is_later);
+        onewrite_block::reached!("DFTL: page trimmed before the cut", !is_later && mapped == MapEntry::NONE);
         match is_later {
             true if !self.rules.areas_count() => mapped,
             false if mapped == MapEntry::NONE && self.rules.trims_count() => MapEntry::NONE,

@@ -12,6 +12,8 @@ impl Fast {
     pub(super) fn close_sequential(&mut self) -> Result<(), PowerLost> {
         let Some(open) = self.sequential else { return Ok(()) };
         let moved = self.copy_live(open.logical, open.filled, open.block)?;
+        onewrite_block::reached!("FAST: switch merge", moved == 0);
+        onewrite_block::reached!("FAST: partial merge", moved > 0);
         match moved {
             0 => self.counters.switch_merges += 1,
             _ => self.counters.partial_merges += 1,
@@ -29,8 +31,10 @@ impl Fast {
         } else {
             self.forget_logged(logical, 0);
         }
+        onewrite_block::reached!("FAST: full merge");
         self.counters.full_merges += 1;
         if let Some(open) = self.sequential.take_if(|open| open.logical == logical) {
+            onewrite_block::reached!("FAST: full merge ends the sequential block");
             self.erase(open.block)?;
         }
         self.replace_data(logical, target)
@@ -93,6 +97,7 @@ impl Fast {
         for logical in each(LogicalBlock::touched(&trimmed, self.space.block_pages)) {
             let named = |home: &Home| trimmed.contains(&home.lpn);
             if self.homes(logical, 0).filter(named).any(|home| self.is_older_at_home(home, version)) {
+                onewrite_block::reached!("FAST: merge for a TRIM record");
                 self.merge(logical)?;
             }
         }

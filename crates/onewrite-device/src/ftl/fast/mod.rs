@@ -254,6 +254,7 @@ impl Fast {
             return Ok((block, self.flash.filled(block)));
         }
         while self.random.len() >= self.random_max {
+            onewrite_block::reached!("FAST: log full");
             self.empty_oldest()?;
         }
         let block = self.take_free();

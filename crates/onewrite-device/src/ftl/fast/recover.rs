@@ -39,6 +39,7 @@ impl Fast {
         self.sequential = None;
         self.version = found.newest;
         for block in std::mem::take(&mut found.unreadable) {
+            onewrite_block::reached!("FAST: recovery erases an unreadable block");
             self.erase(block)?;
         }
         self.free = self.flash.blank_blocks();
@@ -111,6 +112,7 @@ impl Fast {
         while index < blocks.len() && blocks.len() > 1 {
             let block = blocks.remove(index);
             if self.is_covered(logical, block, &blocks, found) {
+                onewrite_block::reached!("FAST: recovery erases a covered block");
                 self.erase(block)?;
             } else {
                 blocks.insert(index, block);
@@ -156,6 +158,7 @@ impl Fast {
         blocks: &[FlashBlock],
         found: &Found,
     ) -> Result<FlashBlock, PowerLost> {
+        onewrite_block::reached!("FAST: recovery gathers one block from several");
         let target = self.take_free();
         for home in self.homes(logical, 0) {
             let source = blocks.iter().copied().max_by_key(|block| self.version_in(*block, home));

@@ -55,6 +55,7 @@ impl Atomics<'_> {
 
     /// Makes the draft the only one that changes the node's content. Does not wait.
     pub(super) fn adopt(&self, draft: DraftId, node: &Rc<Node>, origin: Origin) -> FsResult<()> {
+        onewrite_block::reached!("file belongs to another draft", node.claimant().is_some_and(|owner| owner != draft));
         match node.claimant() {
             Some(owner) if owner == draft => return self.drafts().read(draft, |_| ()),
             Some(owner) => return Err(claimed(node, owner)),
@@ -103,6 +104,7 @@ impl Atomics<'_> {
         let (blocks, blocks_max) =
             (self.drafts().credits(self.group_count()) + more_credits, self.journal().transaction_blocks_max());
         if more_credits > 0 && blocks > blocks_max {
+            onewrite_block::reached!("drafts too large for one transaction");
             return Err(FsError::TooManyChanges { blocks, blocks_max });
         }
         match more_blocks == 0 || self.contents().can_reserve(more_blocks) {
@@ -130,6 +132,7 @@ impl Atomics<'_> {
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), file.origin));
             (reserved, created, std::mem::take(&mut draft.directories))
         })?;
+        onewrite_block::reached!("created files dropped with their draft", !created.is_empty());
         self.groups().reserve(self.groups().reserved_blocks() - reserved);
         self.pages().owned_pages().drop_private(id.owner());
         created.iter().for_each(|node| node.set_claimant(None));
@@ -183,6 +186,7 @@ impl Atomics<'_> {
     /// Ends all drafts, at unmount.
     pub(in crate::ext4) async fn end_all(&self) -> FsResult<()> {
         for id in self.drafts().ids() {
+            onewrite_block::reached!("unmount ends a draft");
             self.end(id).await?;
         }
         Ok(())

@@ -71,6 +71,7 @@ impl Atomics<'_> {
         let committing = Committing::begin(*self, drafts)?;
         let is_changed = drafts.iter().any(|id| self.is_changed(*id) == Ok(true));
         if !is_changed {
+            onewrite_block::reached!("commit of drafts without changes");
             drop(committing);
             return self.sync_files(drafts).await;
         }
@@ -140,8 +141,10 @@ impl Atomics<'_> {
         for id in &work.drafts {
             credits += self.drafts().read(*id, |draft| draft.credits(self.group_count()))?;
         }
+        onewrite_block::reached!("several drafts in one commit", work.drafts.len() > 1);
         let mut handle = self.journal().start(credits).await?;
         if let Err(error) = self.make_changes(&mut handle, work).await {
+            onewrite_block::reached!("drafts published in part");
             self.journal().abort(&error);
             return Err(error);
         }
@@ -186,9 +189,11 @@ impl Atomics<'_> {
     async fn publish_file(&self, handle: &mut Handle, id: DraftId, file: &DraftFile) -> FsResult<()> {
         let node = &file.node;
         for run in file.dropped.runs() {
+            onewrite_block::reached!("draft drops pages");
             self.contents().free_range(handle, node, run).await?;
         }
         for run in file.new.runs() {
+            onewrite_block::reached!("draft fills holes");
             self.hand_over(id, node, run);
         }
         for run in file.private.runs() {

@@ -212,6 +212,11 @@ impl Atomics<'_> {
     async fn classify(&self, file: &mut DraftFile, index: u64) -> FsResult<()> {
         let alone = index..index + 1;
         let parts = self.extents().survey(&file.node, alone.clone()).await?.into_parts();
+        onewrite_block::reached!("draft writes a page that it dropped", file.dropped.contains(index));
+        onewrite_block::reached!(
+            "draft writes into an unwritten extent",
+            matches!(parts.first(), Some(Part::Mapped(it)) if it.unwritten)
+        );
         match parts.first() {
             _ if file.dropped.contains(index) => file.new.insert(alone.clone()),
             Some(Part::Mapped(extent)) if extent.unwritten => file.unwritten.insert(alone.clone()),

@@ -131,6 +131,7 @@ impl Drafts {
     pub(super) fn change<R>(&self, id: DraftId, change: impl FnOnce(&mut Draft) -> R) -> FsResult<R> {
         let mut all = self.all.borrow_mut();
         let draft = all.get_mut(&id).ok_or_else(|| ended(id))?;
+        onewrite_block::reached!("draft changed while it commits", draft.is_committing);
         match draft.is_committing {
             true => Err(FsError::Busy(format!("draft {} is being committed; wait for that", id.0))),
             false => Ok(change(draft)),

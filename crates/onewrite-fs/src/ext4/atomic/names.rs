@@ -177,6 +177,7 @@ impl Atomics<'_> {
         match replaced {
             Some(replaced) if replaced.ino == node.ino() => return Ok(()),
             Some(replaced) => {
+                onewrite_block::reached!("rename in a draft replaces a file");
                 self.directories().replace_entry(handle, target, replaced, entry).await?;
                 self.lose_name(handle, replaced.ino).await?;
             }
@@ -194,6 +195,7 @@ impl Atomics<'_> {
     async fn lose_name(&self, handle: &mut Handle, ino: Ino) -> FsResult<()> {
         let node = self.node_or_orphan(ino).await?;
         self.directories().touch(handle, &node, -1).await?;
+        onewrite_block::reached!("draft takes the last name of a file", node.inode().links == 0);
         let is_last = node.inode().links == 0;
         if is_last { self.allocator().add_orphan(handle, &node).await } else { Ok(()) }
     }

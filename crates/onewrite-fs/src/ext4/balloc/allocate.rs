@@ -48,6 +48,10 @@ impl Allocator<'_> {
         let block = descriptor().block_bitmap();
         let unused = || descriptor().has(BLOCK_UNINIT, self.layout()).then(|| self.initial_bitmap(group));
         let verify = |bytes: &PageBytes| descriptor().verify_block_bitmap(bytes, group, self.layout());
+        onewrite_block::reached!(
+            "bitmap of a BLOCK_UNINIT group made in memory",
+            unused().is_some() && !self.is_loaded(block)
+        );
         self.load_or_make(block, unused, verify).await?;
         if cfg!(debug_assertions) {
             self.note_contradiction(group);
@@ -114,6 +118,7 @@ impl Allocator<'_> {
     ) -> FsResult<BlockRange> {
         let kept = self.contents().kept_blocks();
         let free = if kept == 0 { u64::MAX } else { self.groups().available_blocks().saturating_sub(kept) };
+        onewrite_block::reached!("all free blocks are kept for delayed pages", free == 0);
         match free {
             0 => Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free }),
             _ => self.allocate_kept_blocks(handle, goal, wanted.min(free.min(u64::from(u32::MAX)) as u32)).await,
@@ -134,6 +139,7 @@ impl Allocator<'_> {
         let GrowthRequest { logical, wanted, from } = request;
         let kept = if from == Source::KeptBlocks { 0 } else { self.contents().kept_blocks() };
         let is_ample = self.groups().available_blocks() > kept + u64::from(wanted);
+        onewrite_block::reached!("too few free blocks to look for room", !is_ample);
         if !is_ample || !self.layout().contains_block(goal) {
             return match from {
                 Source::KeptBlocks => self.allocate_kept_blocks(handle, goal, wanted).await,
@@ -150,6 +156,7 @@ impl Allocator<'_> {
         if let Some(range) = self.allocate_in_group(handle, goal_group, at_goal).await? {
             return Ok(range);
         }
+        onewrite_block::reached!("blocks at the goal of an allocation are taken");
         let room = room_blocks(logical, wanted);
         let is_roomy = |group: &u32| self.groups().available(*group) >= room;
         let roomy_groups = (goal_group..groups).chain(0..goal_group).filter(is_roomy).take(ROOM_GROUPS_MAX);
@@ -162,6 +169,7 @@ impl Allocator<'_> {
                 return Ok(range);
             }
         }
+        onewrite_block::reached!("no group has room for a growing file");
         self.allocate_kept_blocks(handle, goal, wanted).await
     }
 
@@ -185,10 +193,13 @@ impl Allocator<'_> {
                 let from = if group == goal_group { self.layout().index_in_group(goal) } else { 0 };
                 let run = |space: Space<'_>, end| find_run(space, from..end, Sizes { least, wanted });
                 if let Some(range) = self.allocate_in_group(handle, group, run).await? {
+                    onewrite_block::reached!("blocks from another group", group != goal_group);
+                    onewrite_block::reached!("only short runs of free blocks are left", least == 1 && wanted > 1);
                     return Ok(range);
                 }
             }
         }
+        onewrite_block::reached!("no free block left");
         let free = self.groups().available_blocks();
         Err(FsError::NoSpace { what: "blocks", needed: u64::from(wanted), free })
     }
@@ -203,6 +214,7 @@ impl Allocator<'_> {
             self.load_descriptor(group).await?;
             let bitmap_block = self.load_block_bitmap(group).await?;
             if !self.is_loaded(self.layout().position_of_descriptor(group).0) {
+                onewrite_block::reached!("descriptor left memory while its bitmap was loaded");
                 continue;
             }
             let end = self.layout().blocks_in_group(group);
@@ -242,6 +254,7 @@ impl Allocator<'_> {
             descriptor.set_free_blocks(left);
             self.groups().free.set(self.groups().free.get() + u64::from(left) - u64::from(free));
             let flags = descriptor.flags.get();
+            onewrite_block::reached!("first blocks of a BLOCK_UNINIT group taken", flags & BLOCK_UNINIT != 0);
             descriptor.flags.set(flags & !BLOCK_UNINIT);
             descriptor.update_block_bitmap_checksum(bitmap, self.layout());
             debug_assert!(
@@ -263,6 +276,7 @@ impl Allocator<'_> {
             let group = self.layout().group_of_block(start);
             let index = self.layout().index_in_group(start);
             let count = (end - start).min(u64::from(self.layout().blocks_in_group(group) - index)) as u32;
+            onewrite_block::reached!("freed run crosses groups", start + u64::from(count) < end);
             self.free_in_group(handle, group, index..index + count).await?;
             let freed = start.run(count.into());
             handle.free(freed);

@@ -135,6 +135,7 @@ impl Directories<'_> {
         let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;
         let extent = Extent { logical, physical: home, length: 1, unwritten: false };
         if let Err(error) = self.extents().insert_extent(handle, directory, extent).await {
+            onewrite_block::reached!("new directory block given back");
             self.allocator().free_blocks(handle, home.alone()).await?;
             return Err(error);
         }

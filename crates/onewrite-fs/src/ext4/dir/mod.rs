@@ -73,6 +73,7 @@ impl Directories<'_> {
     /// Brings several blocks into memory, all at the same time.
     pub(super) async fn load_directory_blocks(&self, directory: &Node, blocks: &[DirectoryBlock]) -> FsResult<()> {
         while !blocks.iter().all(|block| self.allocator().is_loaded(block.home)) {
+            onewrite_block::reached!("directory block left memory before its change");
             for block in blocks {
                 let verify = |bytes: &PageBytes| self.verify_directory_block(directory, block.logical, bytes);
                 self.load(block.home, verify).await?;

@@ -149,7 +149,9 @@ impl Directories<'_> {
                 _ => return Ok(false),
             }
         };
+        onewrite_block::reached!("names of one hash in two leaves", reach == Reach::SameHash);
         if level == 0 && path.indexes.len() == 2 {
+            onewrite_block::reached!("next leaf is below another index node");
             let node = self.load_directory_block(directory, child).await?;
             let first =
                 self.with_block(node, |bytes| self.parse_index(directory, node, bytes).map(|index| index.pair(0)))?;
@@ -189,6 +191,7 @@ impl Directories<'_> {
             fill_leaf(&mut bytes[..], &entries, self.layout());
             block::set_checksum(&mut bytes[..], seed, self.layout());
         });
+        onewrite_block::reached!("directory gets a hash tree");
         let version = self.layout().hash_version.root_number();
         self.change(handle, root.home, |bytes| {
             let dots = Dots { own: directory.number(), parent };
@@ -243,6 +246,8 @@ impl Directories<'_> {
         let (lower, upper) = entries.split_at(at);
         let first = upper[0].0.major;
         let goes_on = lower.last().is_some_and(|(hash, _)| hash.major == first);
+        onewrite_block::reached!("htree leaf split", !goes_on);
+        onewrite_block::reached!("htree leaf split between names of one hash", goes_on);
         let pair = Pair { hash: first | u32::from(goes_on), block: new.logical };
         let (lower, upper): (Vec<_>, Vec<_>) =
             (lower.iter().map(|e| e.1).collect(), upper.iter().map(|e| e.1).collect());
@@ -295,6 +300,7 @@ impl Directories<'_> {
         let mut bytes = [0; PAGE_SIZE];
         let (root, root_position) = path.indexes[0];
         if path.indexes.len() == 1 {
+            onewrite_block::reached!("htree grows a level");
             let new = self.append_block(handle, directory).await?;
             self.load_directory_blocks(directory, &[root]).await?;
             self.change_index(handle, directory, root, |index| {
@@ -308,9 +314,11 @@ impl Directories<'_> {
             self.parse_index(directory, root, bytes).map(|index| index.len() == index.limit())
         })?;
         if root_is_full {
+            onewrite_block::reached!("htree full");
             debug_assert_eq!(LEVELS_MAX, 1);
             return Err(FsError::NoSpace { what: "places in the directory's hash tree", needed: 1, free: 0 });
         }
+        onewrite_block::reached!("htree index node split");
         let (node, _) = path.indexes[1];
         let new = self.append_block(handle, directory).await?;
         self.load_directory_blocks(directory, &[root, node]).await?;

@@ -88,6 +88,10 @@ impl Volume {
     pub(in crate::ext4) async fn load_inode_block(&self, number: InodeNo) -> FsResult<()> {
         let (block, _) = self.inode_position(number);
         let unused = || (!self.is_inode_block_scanned(number)).then_some([0; PAGE_SIZE]);
+        onewrite_block::reached!(
+            "inode table block made in memory",
+            unused().is_some() && !self.allocator().is_loaded(block)
+        );
         self.load_or_make(block, unused, |_| Ok(())).await
     }
 

@@ -78,6 +78,7 @@ impl Extents<'_> {
                 return Ok(());
             };
             if self.with_tree(node, leaf, |tree| tree.len() == tree.capacity())? {
+                onewrite_block::reached!("extent split in a full node");
                 self.make_room_in_tree(handle, node, &path).await?;
                 continue;
             }
@@ -99,6 +100,7 @@ impl Extents<'_> {
                 break blocks;
             }
         };
+        onewrite_block::reached!("shift of a tree with nodes", !blocks.is_empty());
         for block in std::iter::once(None).chain(blocks.into_iter().map(Some)) {
             self.change_tree(handle, node, PathNode { block, position: 0 }, |tree| shift.apply(tree))?;
         }

@@ -25,6 +25,7 @@ impl Extents<'_> {
         if let Some(found) = self.last_extent_in(node, range.clone()).await?.filter(is_whole) {
             return self.set_written(handle, node, found);
         }
+        onewrite_block::reached!("part of an unwritten extent converted");
         for border in [range.start, range.end] {
             if let Ok(border) = u32::try_from(border) {
                 self.split_extent(handle, node, border).await?;
@@ -49,6 +50,10 @@ impl Extents<'_> {
         let with_behind = behind.and_then(|behind| join(written, behind));
         let whole = with_behind.unwrap_or(written);
         let with_before = before.and_then(|before| join(before, whole));
+        onewrite_block::reached!(
+            "converted extent joins both neighbours",
+            with_behind.is_some() && with_before.is_some()
+        );
         self.change_tree(handle, node, leaf, |tree| {
             if with_behind.is_some() {
                 tree.remove(leaf.position);

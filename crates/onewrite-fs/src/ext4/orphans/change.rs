@@ -31,6 +31,8 @@ impl Allocator<'_> {
         self.save(handle, node);
         self.change_superblock(handle, |superblock| superblock.last_orphan.set(node.number().0));
         self.orphans().push(node.number());
+        onewrite_block::reached!("orphan chain of two", self.orphans().numbers.borrow().len() == 2);
+        onewrite_block::reached!("orphan chain of three", self.orphans().numbers.borrow().len() == 3);
         Ok(())
     }
 
@@ -63,6 +65,7 @@ impl Allocator<'_> {
                 break before;
             }
         };
+        onewrite_block::reached!("orphan leaves the middle of its chain", before.is_some());
         let next = std::mem::take(&mut node.inode_mut().dtime);
         self.save(handle, node);
         match before {

@@ -16,13 +16,16 @@ impl Contents<'_> {
     /// [`FsError::Damaged`] if the list of orphans is wrong; device errors.
     pub(in crate::ext4) async fn finish_orphans(&self) -> FsResult<()> {
         let nodes = self.read_orphans().await?;
+        onewrite_block::reached!("mount finds several orphans", nodes.len() > 1);
         self.orphans().set(nodes.iter().map(|node| node.number()));
         for node in &nodes {
             let handle = self.journal().start(DELETE_CREDITS).await?;
             if node.inode().links == 0 {
+                onewrite_block::reached!("mount deletes an orphan");
                 self.delete(handle, node).await?;
             } else {
                 drop(handle);
+                onewrite_block::reached!("truncation resumed by the mount");
                 self.truncate_behind_end(node).await?;
             }
         }

@@ -113,10 +113,12 @@ impl Backing for Volume {
             return Ok(Target::Nowhere);
         }
         let is_moving = self.cleaner().is_moving(file, pages.start);
+        onewrite_block::reached!("moved page goes to the cold log", is_moving);
         let kind = if is_moving { LogKind::ColdData } else { Volume::log_of_content(file) };
         let most = slot.left.min(pages.end - pages.start);
         let room = self.space.borrow().run_of(kind, most);
         if room == 0 {
+            onewrite_block::reached!("log of content has no room");
             // The next checkpoint makes room; the page stays dirty until then.
             self.wanted.ask();
             return Ok(Target::Nowhere);
@@ -185,9 +187,11 @@ impl Backing for Volume {
             if let (Outcome::Arrived, true, Some(digest)) = (outcome, is_named, digest(count)) {
                 self.note_move(file, run.pages.start + count as u64, Mapped { block, digest });
             }
+            onewrite_block::reached!("content replaced while it was written", outcome == Outcome::Arrived && !is_named);
             let mut given_back = *before;
             if outcome == Outcome::Failed && is_named {
                 self.maps().set_address(file, &slot, *before);
+                onewrite_block::reached!("failed write gives its block back");
                 given_back = DataAddress::Block(block);
             }
             if let DataAddress::Block(block) = given_back {

@@ -16,6 +16,7 @@ impl Cleaner<'_> {
     /// Device errors; the file system failed before.
     pub(super) async fn balance(&self) -> FsResult<()> {
         if self.is_checkpoint_due() {
+            onewrite_block::reached!("operation makes a checkpoint first");
             self.checkpoints().checkpoint().await?;
         }
         self.clean_if_short().await?;
@@ -41,6 +42,7 @@ impl Cleaner<'_> {
             };
             let mut space = self.space.borrow_mut();
             if space.wants_prepared().is_some_and(|(still, _)| still == segment) {
+                onewrite_block::reached!("segment prepared for a threaded log");
                 space.prepare(Prepared { segment, owners: Box::new(*page.bytes()) });
                 space.look_again();
             }

@@ -40,6 +40,7 @@ impl Checkpoints<'_> {
         self.check_failure()?;
         let is_made = self.version() != wanted && reason == Reason::Running;
         if is_made || !self.has_changes() && reason == Reason::Running {
+            onewrite_block::reached!("checkpoint made by somebody else", is_made);
             return self.syncs().wait_for_rounds().await;
         }
         let outcome = self.make_checkpoint(reason).await;
@@ -62,6 +63,7 @@ impl Checkpoints<'_> {
         self.space.borrow_mut().open_reserve();
         self.bring_in_names().await?;
         let gate = ClosedGate::close(&self.gate, self.pages.progress());
+        onewrite_block::reached!("checkpoint waits for content under way", !self.gate.is_quiet());
         self.pages.progress().until(|| self.gate.is_quiet()).await;
         let mut batch = NodeBatch::default();
         for OwnedNode { owner, nid } in self.nodes().all_dirty_nodes() {
@@ -70,6 +72,8 @@ impl Checkpoints<'_> {
         self.nodes().write_nodes(batch, Durability::Volatile, Cause::Checkpoint).await?;
         self.place_full_logs().await?;
         let (numbers, segments) = (self.plan_nat().await?, self.plan_sit().await?);
+        onewrite_block::reached!("NAT blocks written, the journal is too small", !numbers.blocks.is_empty());
+        onewrite_block::reached!("SIT blocks written, the journal is too small", !segments.blocks.is_empty());
         let mut blocks: Vec<(BlockNo, Page)> = self.space.borrow().full_summaries().collect();
         blocks.extend(numbers.blocks.iter().cloned());
         blocks.extend(segments.blocks.iter().cloned());
@@ -99,6 +103,7 @@ impl Checkpoints<'_> {
         self.space.borrow_mut().look_again();
         self.begin_stage().await?;
         // Before anybody takes the blocks: a TRIM that came later would drop what was written to them.
+        onewrite_block::reached!("checkpoint frees segments", !freed.is_empty());
         self.trim(&freed).await;
         drop(gate);
         Ok(())
@@ -129,6 +134,7 @@ impl Checkpoints<'_> {
             let Some(kind) = self.space.borrow_mut().move_full_logs() else { return Ok(()) };
             let nothing = || FsError::NoSpace { what: "blocks for the logs", needed: 1, free: 0 };
             let (segment, block) = self.space.borrow().emptiest(kind).ok_or_else(nothing)?;
+            onewrite_block::reached!("full log moves to the emptiest segment");
             let known = self.space.borrow().full_summary(block);
             let page = match known {
                 Some(page) => page,
@@ -161,6 +167,7 @@ impl Checkpoints<'_> {
             self.port.request(Request::write_fua(block.page(), pages, Cause::Checkpoint)).await?;
             return Ok(());
         }
+        onewrite_block::reached!("checkpoint ends without FUA");
         self.port.request(Request::write(block.page(), pages, Cause::Checkpoint)).await?;
         self.syncs().flush().await
     }

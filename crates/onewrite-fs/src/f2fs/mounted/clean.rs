@@ -50,6 +50,7 @@ impl Cleaner<'_> {
         if !self.space.borrow().is_short() || self.clean(VictimBy::Greed, SHORT_USED_MAX, SHORT_SEGMENTS).await? == 0 {
             return Ok(());
         }
+        onewrite_block::reached!("cleaning for want of free segments");
         self.checkpoints().checkpoint().await
     }
 
@@ -59,12 +60,14 @@ impl Cleaner<'_> {
         self.check_writable()?;
         for cleaned in 0..count {
             let victims = self.space.borrow().victims(by, used_max);
+            onewrite_block::reached!("nothing left to clean", victims.is_empty());
             let Some(first) = victims.first().map(|victim| victim.segment) else { return Ok(cleaned) };
             for victim in &victims {
                 self.empty(victim).await?;
                 self.count(|counters| counters.cleaning.segments += 1);
             }
             if self.space.borrow().victims(by, used_max).first().is_some_and(|next| next.segment == first) {
+                onewrite_block::reached!("victim cannot be emptied");
                 // Nodes, or content without room: they leave with the checkpoint.
                 return Ok(cleaned + 1);
             }
@@ -113,6 +116,7 @@ impl Cleaner<'_> {
     async fn move_node(&self, nid: Nid, block: BlockNo) -> FsResult<()> {
         let Some((owner, _)) = self.load_owned(nid).await? else { return Ok(()) };
         if self.nodes().nat_entry(nid).await?.address == DataAddress::Block(block) && self.pages.holds(node_key(nid)) {
+            onewrite_block::reached!("node moved by cleaning");
             self.nodes().change_node(nid, owner, |_| ());
             self.count(|counters| counters.cleaning.moved_nodes += 1);
         }
@@ -127,8 +131,10 @@ impl Cleaner<'_> {
         let Named::By(slot) = self.maps().find(&file, logical).await? else { return Ok(None) };
         let is_here = self.maps().address(&slot) == DataAddress::Block(block);
         if !is_here || !self.pages.holds(page_key(&*file, logical)) {
+            onewrite_block::reached!("content changed while it was cleaned");
             return Ok(None);
         }
+        onewrite_block::reached!("content moved by cleaning");
         self.moving.borrow_mut().insert((file.number(), logical));
         self.pages.change_dirty(&*file, logical, 0..0, |_| ());
         if file.is_directory() {
@@ -188,6 +194,7 @@ impl Cleaner<'_> {
             if self.pages.has_dirty() || !self.space.borrow().is_below(QUIET_SHARE) {
                 continue;
             }
+            onewrite_block::reached!("cleaning while nothing else happens");
             match self.clean(VictimBy::CostBenefit, QUIET_USED_MAX, 1).await {
                 Ok(0) => (),
                 Ok(_) => self.wanted.ask(),

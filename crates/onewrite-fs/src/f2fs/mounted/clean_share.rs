@@ -49,6 +49,7 @@ impl Cleaner<'_> {
         for (owner, source) in owned {
             let Some((file, logical, slot)) = self.content_in(*owner, *source).await? else { continue };
             if self.pages.is_newer(page_key(&*file, logical)) {
+                onewrite_block::reached!("dirty page in a victim that is shared");
                 dirty.push((file, logical));
                 continue;
             }
@@ -80,6 +81,7 @@ impl Cleaner<'_> {
     /// Shares what one request takes, and lets the nodes name it. Afterwards each block is named or given back.
     async fn share_part(&self, part: &[Move]) -> FsResult<()> {
         let pairs = part.iter().map(|one| Remap { target: one.target.page(), source: one.source.page() });
+        onewrite_block::reached!("victim under SHARE");
         match self.port.request(Request::share(pairs.collect(), Cause::Cleaning)).await {
             Ok(_) => self.name_shared(part).await,
             Err(error) => {
@@ -87,6 +89,7 @@ impl Cleaner<'_> {
                 match error {
                     // Written as a hole of the host's file, for example; a copy of it is as good.
                     DeviceError::ShareSource { .. } => {
+                        onewrite_block::reached!("victim copied, for it cannot be shared");
                         let owned: Vec<_> = part.iter().map(|one| (one.owner, one.source)).collect();
                         self.copy_content(&owned).await
                     }

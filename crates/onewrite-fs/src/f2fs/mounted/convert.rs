@@ -19,6 +19,7 @@ impl Contents<'_> {
         }
         let content = self.inline_bytes(file).await?;
         let size = (file.size() as usize).min(content.len());
+        onewrite_block::reached!("inline content moves out");
         self.empty_inline(file, inline::DATA | inline::DATA_EXIST).await?;
         if size > 0 {
             self.put_first_page(file, Page::from_slice(&content[..size])).await?;
@@ -40,6 +41,7 @@ impl Contents<'_> {
         let names = self.directories().names_from(directory, 0).await?;
         let found = |slot: usize| dentry::slots_of(&names[slot].name);
         let ends: Vec<usize> = names.iter().map(|name| name.next as usize).collect();
+        onewrite_block::reached!("inline names move out");
         self.empty_inline(directory, inline::DENTRY).await?;
         directory.change_raw(|raw| {
             raw.i_size.set(PAGE_BYTES);

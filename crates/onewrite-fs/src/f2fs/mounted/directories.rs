@@ -144,6 +144,7 @@ impl Directories<'_> {
         let start = directory.raw().i_dir_level;
         for level in 0..DEPTH_MAX {
             if level >= directory.raw().i_current_depth.get() {
+                onewrite_block::reached!("directory of F2FS gets a level", level > 0);
                 directory.change_raw(|raw| raw.i_current_depth.set(level + 1));
                 self.nodes().note_unsaved(directory);
             }
@@ -196,6 +197,7 @@ impl Directories<'_> {
             is_empty = dentry::is_empty(bytes, Shape::BLOCK);
         });
         self.names_gone.borrow_mut().insert((directory.number(), name_hash(name)));
+        onewrite_block::reached!("block of names emptied", is_empty);
         match is_empty {
             true => self.contents().free_pages(directory, found.logical..found.logical + 1).await,
             false => Ok(()),

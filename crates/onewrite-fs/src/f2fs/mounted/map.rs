@@ -128,6 +128,8 @@ impl Maps<'_> {
             }
         };
         let nid = taken.await.inspect_err(|_| self.space.borrow_mut().unreserve(1))?;
+        onewrite_block::reached!("node of addresses made");
+        onewrite_block::reached!("indirect node made", !crate::f2fs::format::path::is_direct(offset));
         self.space.borrow_mut().add_node(NodeRole::Other);
         self.nodes().put_new_node(nid, owner, offset, [0; 4096]);
         self.nodes().change_node(above, owner, |bytes| {
@@ -139,6 +141,7 @@ impl Maps<'_> {
 
     /// Brings a node back into memory whose position is the one of its footer.
     async fn reload(&self, nid: Nid, owner: Nid) -> FsResult<()> {
+        onewrite_block::reached!("node left memory while a number was taken");
         let entry = self.nodes().nat_entry(nid).await?;
         let DataAddress::Block(block) = entry.address else {
             return Err(FsError::NotFound(format!("node {nid} (its number is free)")));

@@ -75,10 +75,12 @@ impl F2fs {
             recovered => recovered?,
         };
         if !options.read_only {
+            onewrite_block::reached!("mount of F2FS deletes orphans", !orphans.is_empty());
             volume.recovery().delete_orphans(orphans).await?;
             // A chain that ended early may go on behind nodes that are written next, unless the version is a new one.
             // Behind an unmount the first fsync makes one.
             let was_unmounted = volume.checkpoint.borrow().has(flags::UMOUNT);
+            onewrite_block::reached!("mount of F2FS behind a crash", !was_unmounted);
             // Behind each mount the staging area begins anew: what a torn transaction left in it has another version.
             // Zones that are written from now on are known for such by a version that no unmount made.
             let has_zones = volume.port.geometry().zones.is_some();
@@ -127,6 +129,7 @@ impl Volume {
             self.pages.dirty_files().sync_all(self).await?;
             let is_written = !self.pages.has_dirty();
             self.checkpoints().checkpoint().await?;
+            onewrite_block::reached!("sync finds pages without a segment", !is_written);
             if is_written {
                 return Ok(());
             }

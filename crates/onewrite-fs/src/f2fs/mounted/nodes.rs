@@ -63,6 +63,7 @@ impl Nodes<'_> {
             self.pages.make_room(self.volume()).await?;
             let Some(_loading) = self.pages.begin_load(key).await else { continue };
             if self.nat_entry(nid).await?.address != entry.address {
+                onewrite_block::reached!("node moved while it was loaded");
                 continue;
             }
             let page = self.read_block(block).await?;
@@ -169,6 +170,7 @@ impl Nodes<'_> {
             let block = {
                 let mut space = self.space.borrow_mut();
                 let Some(block) = space.take(kind, summary) else {
+                    onewrite_block::reached!("no block for a node");
                     return Err(FsError::NoSpace { what: "blocks for nodes", needed: 1, free: 0 });
                 };
                 if let DataAddress::Block(old) = entry.address {

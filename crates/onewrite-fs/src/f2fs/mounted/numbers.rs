@@ -104,6 +104,7 @@ impl Numbers {
             return Ok(());
         }
         if self.search_left == 0 {
+            onewrite_block::reached!("all numbers of nodes are searched");
             return Err(FsError::NoSpace { what: "numbers of nodes", needed: 1, free: 0 });
         }
         self.search_left -= 1;

@@ -108,6 +108,7 @@ impl Checkpoints<'_> {
     ) -> Pack {
         let orphans: Vec<Nid> = self.orphans.all();
         let orphans = orphan::blocks(&orphans);
+        onewrite_block::reached!("checkpoint with orphans", !orphans.is_empty());
         let (summaries, is_compact) = self.summaries(numbers, segments, reason);
         let mut checkpoint = self.checkpoint.borrow().clone();
         checkpoint.pack = 1 - checkpoint.pack;
@@ -170,6 +171,7 @@ impl Checkpoints<'_> {
             if position.is_threaded { ENTRIES } else { usize::from(position.next) }
         });
         let is_compact = compact_blocks(counts) < logs.len();
+        onewrite_block::reached!("checkpoint with whole summaries", !is_compact);
         let mut blocks: Vec<Vec<u8>>;
         if is_compact {
             blocks = vec![vec![0; PAGE_SIZE]; compact_blocks(counts)];

@@ -65,10 +65,16 @@ impl Recovery<'_> {
     pub(super) async fn recover(&self) -> FsResult<Option<Recovered>> {
         let chain = self.read_chain().await?;
         let synced = synced_files(&chain);
+        onewrite_block::reached!("chain of nodes without a whole fsync", !chain.is_empty() && synced.is_empty());
         if synced.is_empty() {
             return Ok(None);
         }
         let _changes = self.changes.read().await;
+        onewrite_block::reached!("files rolled forward");
+        onewrite_block::reached!(
+            "chain of nodes ends in half an fsync",
+            chain.last().is_some_and(|link| !link.footer.is_fsynced)
+        );
         self.bar_chain(&chain, &synced).await?;
         let mut recovered = Recovered::default();
         for (owner, file) in &synced {
@@ -181,6 +187,8 @@ impl Recovery<'_> {
         if is_known {
             attributes = self.extended_attributes().attribute_list(&*self.nodes().file(owner.into()).await?).await?;
         }
+        onewrite_block::reached!("new file rolled forward", !is_known && inode.is_some());
+        onewrite_block::reached!("nodes of an unknown file passed over", !is_known && inode.is_none());
         let file = match (is_known, &inode) {
             (false, None) => return Ok(false),
             (false, Some(page)) => {
@@ -313,6 +321,7 @@ impl Recovery<'_> {
         }
         for (logical, address) in &changes {
             if self.address_of(file, *logical).await? != *address {
+                onewrite_block::reached!("address of the checkpoint replaced");
                 self.contents().free_pages(file, *logical..logical + 1).await?;
             }
         }
@@ -377,6 +386,7 @@ impl Recovery<'_> {
             Some(found) if found.nid == file.number() => return Ok(()),
             // Linux's log: the name was taken over since the checkpoint.
             Some(found) => {
+                onewrite_block::reached!("name of a rolled file was taken");
                 let loser = self.nodes().file(found.ino()).await?;
                 self.directories().retarget_name(&directory, new).await?;
                 self.contents().drop_link(&loser).await?;

@@ -54,6 +54,7 @@ impl Syncs<'_> {
             let held = file.lock().read().await;
             self.pages.sync(self.volume(), file).await?;
             if file.pages().is_dirty() {
+                onewrite_block::reached!("fsync finds no segment for a page");
                 drop(held);
                 self.checkpoints().checkpoint().await?;
                 continue;
@@ -86,6 +87,14 @@ impl Syncs<'_> {
         let name = &raw.i_name[..(raw.i_namelen.get() as usize).min(raw.i_name.len())];
         let is_taken_over = || self.names_gone.borrow().contains(&(parent, name_hash(name)));
         let finds_room = self.space.borrow().has_reserve() && self.chained.get() < CHAINED_MAX;
+        onewrite_block::reached!("fsync of a bound file makes a checkpoint", file.is_bound_to(self.version()));
+        onewrite_block::reached!("fsync of a file with two names makes a checkpoint", raw.i_links.get() != 1);
+        onewrite_block::reached!(
+            "fsync in a new directory makes a checkpoint",
+            is_new && self.numbers.borrow().is_new(parent)
+        );
+        onewrite_block::reached!("fsync under a taken over name makes a checkpoint", is_new && is_taken_over());
+        onewrite_block::reached!("fsync finds no room for its chain", !finds_room);
         file.kind() != FileKind::Regular
             || !finds_room
             || raw.i_links.get() != 1
@@ -101,6 +110,7 @@ impl Syncs<'_> {
         }
         let nids = self.nodes().dirty_nodes_of(file.number());
         if nids.is_empty() {
+            onewrite_block::reached!("fsync has no nodes to write");
             return Ok(self.sync_line.last());
         }
         let has_new_name = self.numbers.borrow().is_new(file.number());
@@ -115,6 +125,7 @@ impl Syncs<'_> {
     /// Waits until a round has ended; runs it if nobody does.
     async fn wait_for_round(&self, round: u64) -> FsResult<()> {
         while !self.sync_line.has_ended(round) {
+            onewrite_block::reached!("fsync waits for the round of others", self.sync_line.is_running());
             match self.sync_line.is_running() {
                 true => self.pages.progress().wait().await,
                 false => self.run_round().await?,
@@ -132,9 +143,11 @@ impl Syncs<'_> {
 
     async fn write_round(&self, batch: NodeBatch) -> FsResult<()> {
         if self.is_unflushed.replace(false) {
+            onewrite_block::reached!("content flushed before nodes");
             self.flush().await?;
         }
         let is_one = batch.run_count() == 1 && self.port.geometry().fua;
+        onewrite_block::reached!("nodes of fsyncs in several runs", batch.run_count() > 1);
         let durability = if is_one { Durability::Fua } else { Durability::Volatile };
         self.nodes().write_nodes(batch, durability, Cause::Journal).await?;
         self.count(|counters| counters.commits += 1);

@@ -94,6 +94,7 @@ impl Contents<'_> {
             self.nodes().load_node(above, owner, offset).await?;
             let at = number_at(NodeRole::of(above, owner), path.steps()[depth - 1].slot);
             self.nodes().change_node(above, owner, |bytes| node::put_pointer(bytes, at, 0));
+            onewrite_block::reached!("node of addresses emptied");
             self.nodes().drop_node(nid, owner);
             self.maps().drop_blocks(file, 1);
             // An fsync writes the nodes that are there; it cannot say that one is gone.
@@ -133,6 +134,7 @@ impl Contents<'_> {
         self.stamp_changed(file);
         // The nodes of an fsync do not say which names are gone.
         file.bind_to(self.version());
+        onewrite_block::reached!("nameless file of F2FS stays open", left == 0 && file.is_open());
         match (left, file.is_open()) {
             (0, false) => self.delete(file).await,
             (0, true) => {

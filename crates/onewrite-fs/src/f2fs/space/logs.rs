@@ -165,6 +165,7 @@ impl Space {
 
     /// Lets a log stand at the first block of `segment` that nothing uses now; false if there is none.
     fn stand_in(&mut self, kind: LogKind, segment: SegmentNo) -> bool {
+        onewrite_block::reached!("log stands where it has no room");
         self.astray[kind as usize] = true;
         let found = &self.segments[segment.0 as usize];
         let Some(first) = (0..BLOCKS).find(|index| !found.is_used(*index)) else { return false };
@@ -184,14 +185,17 @@ impl Space {
         let kept = self.kept_from(kind);
         let fresh = |space: &Space| space.free.next(space.log(kind).segment()).filter(|_| space.free.count() > kept);
         let is_scarce = self.free.count() <= THREADED_FROM && !self.sections.are_whole();
+        onewrite_block::reached!("free segments are scarce", is_scarce);
         let entered = match if is_scarce { self.take_prepared(kind) } else { None } {
             Some(prepared) => Some((prepared.segment, prepared.owners, true)),
             None => self.next_in_section(kind).or_else(|| fresh(self)).map(blank),
         };
         let Some((segment, mut owners, is_threaded)) = entered else {
+            onewrite_block::reached!("log finds no segment");
             self.logs[kind as usize].position.next = BLOCKS as u16;
             return;
         };
+        onewrite_block::reached!("log goes on in a threaded segment", is_threaded);
         self.astray[kind as usize] = false;
         self.take_section(segment);
         self.segments[segment.0 as usize].set_log(kind);

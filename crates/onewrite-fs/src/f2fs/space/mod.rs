@@ -152,6 +152,7 @@ impl Space {
     pub(super) fn reserve(&mut self, blocks: u64) -> FsResult<()> {
         let free = self.counts.user_blocks.saturating_sub(self.counts.blocks);
         if blocks > free {
+            onewrite_block::reached!("no free block of F2FS left");
             return Err(FsError::NoSpace { what: "blocks", needed: blocks, free });
         }
         self.counts.blocks += blocks;

@@ -74,6 +74,7 @@ impl Space {
                 for segment in section {
                     self.free.give(SegmentNo(segment));
                 }
+                onewrite_block::reached!("whole section freed");
                 freed.push(self.layout.segment_start(first).run(blocks));
             }
         }
@@ -115,6 +116,7 @@ impl Space {
         let needed = [LogKind::HotNode, LogKind::WarmNode, LogKind::HotData, LogKind::ColdNode];
         for kind in needed.into_iter().chain([LogKind::WarmData, LogKind::ColdData]) {
             if all || self.log(kind).position().is_threaded {
+                onewrite_block::reached!("log leaves its zone at the mount");
                 self.astray[kind as usize] = true;
                 self.logs[kind as usize].end();
                 self.leave(kind);

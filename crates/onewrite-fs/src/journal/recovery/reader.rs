@@ -59,9 +59,11 @@ impl<'a> Reader<'a> {
         loop {
             if let Some(page) = self.ahead.next() {
                 self.next = self.log.after(self.next, 1);
+                onewrite_block::reached!("recovery reads on behind the wrap", self.next == self.log.ring().first());
                 return Ok(Some(page));
             }
             self.read_ahead().await;
+            onewrite_block::reached!("recovery reads the whole log", self.under_way.is_empty());
             let Some(read) = self.under_way.pop_front() else { return Ok(None) };
             let pages = self.log.receive_one(read).await?;
             self.blocks_read += pages.len() as u64;

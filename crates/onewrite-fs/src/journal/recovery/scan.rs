@@ -93,10 +93,19 @@ impl<'a> Scan<'a> {
             let log_block = self.reader.block();
             let Some(page) = self.reader.next().await? else { return Ok(None) };
             let bytes = page.bytes();
+            onewrite_block::reached!(
+                "older transaction behind the end of the log",
+                format::header(&bytes).is_some_and(|it| it.1 != self.sequence)
+            );
+            onewrite_block::reached!(
+                "torn transaction without its commit block",
+                !pending.copies.is_empty() && format::header(&bytes).is_none_or(|it| it.1 != self.sequence)
+            );
             match format::header(&bytes) {
                 Some((Kind::Descriptor, sequence)) if sequence == self.sequence && self.style.tail_holds(&bytes) => {
                     sum.add(self.style.content(&bytes));
                     if !self.blocks(&bytes, &mut pending, &mut sum).await? {
+                        onewrite_block::reached!("torn transaction fills the log");
                         return Ok(None);
                     }
                 }
@@ -104,6 +113,7 @@ impl<'a> Scan<'a> {
                     pending.revokes.extend(self.style.revoked(&bytes));
                 }
                 Some((Kind::Commit, sequence)) if sequence == self.sequence => {
+                    onewrite_block::reached!("commit block without its blocks", !self.style.commit_holds(&bytes, sum));
                     return Ok(self.style.commit_holds(&bytes, sum).then_some(pending));
                 }
                 Some((Kind::Frame, sequence)) if sequence == self.sequence => {
@@ -136,6 +146,7 @@ impl<'a> Scan<'a> {
                 pending.damaged.get_or_insert(tag.home_block);
             }
             let log_block = self.log.after(first, offset);
+            onewrite_block::reached!("escaped block found in the log", tag.is_escaped);
             let place = if tag.is_escaped { LogPlace::Escaped(log_block) } else { LogPlace::Exact(log_block) };
             let copy = Copy { place, page: self.keep(1).then_some(page) };
             pending.copies.push((tag.home_block, copy));
@@ -173,6 +184,7 @@ impl<'a> Scan<'a> {
         let cost = JobCost::Checksum { bytes: (pages.len() * PAGE_SIZE) as u64 };
         let checked = move || (Frame::decode(&pages, &extent), pages);
         let (frame, pages) = self.log.port.runtime().job(cost, checked).await;
+        onewrite_block::reached!("torn frame in the log", frame.is_none());
         let Some(frame) = frame else { return Ok(None) };
         let each = |chunk: &Chunk| {
             let chunk = *chunk;
@@ -234,10 +246,12 @@ impl<'a> Scan<'a> {
         let sequence = self.sequence;
         for (block, copy) in transaction.copies {
             let older = self.copies.insert(block, (sequence, copy));
+            onewrite_block::reached!("block in several transactions of the log", older.is_some());
             if let Some((_, Copy { page: Some(_), .. })) = older {
                 self.kept_bytes = self.kept_bytes.saturating_sub(PAGE_SIZE);
             }
         }
+        onewrite_block::reached!("revokes in the log", !transaction.revokes.is_empty());
         for block in transaction.revokes {
             self.revoked.insert(block, sequence);
         }
@@ -249,6 +263,10 @@ impl<'a> Scan<'a> {
         let copies = std::mem::take(&mut self.copies);
         let revoked = &self.revoked;
         let is_live = |block: BlockNo, of: Sequence| revoked.get(&block).is_none_or(|&revoke| of.is_after(revoke));
+        onewrite_block::reached!(
+            "block logged again behind its revoke",
+            copies.iter().any(|(block, (of, _))| revoked.get(block).is_some_and(|it| of.is_after(*it)))
+        );
         let all = copies.len();
         let live = copies.into_iter().filter(|(block, (of, _))| is_live(*block, *of));
         let newest: BTreeMap<BlockNo, Copy> = live.map(|(block, (_, copy))| (block, copy)).collect();

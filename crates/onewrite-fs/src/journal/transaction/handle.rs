@@ -58,16 +58,19 @@ impl Journal {
     fn admits(&self, credits: usize) -> bool {
         let running = self.running.borrow();
         if running.is_locked {
+            onewrite_block::reached!("operation waits for a seal");
             return false;
         }
         let blocks_max = self.transaction_blocks_max();
         if running.blocks.len() + credits > blocks_max {
             let tid = running.tid;
+            onewrite_block::reached!("transaction full");
             drop(running);
             self.request_commit(tid);
             return false;
         }
         if running.blocks.len() + running.credits + credits > blocks_max {
+            onewrite_block::reached!("credits of others fill the transaction");
             return false;
         }
         let blocks = running.blocks.len() + running.credits + credits;
@@ -101,12 +104,15 @@ impl Journal {
         let (nothing_to_checkpoint, is_trimming) = (live.is_empty(), live.is_trimming());
         drop(live);
         if is_trimming {
+            onewrite_block::reached!("operation waits until the log is trimmed");
             return false;
         }
         if !nothing_to_checkpoint {
+            onewrite_block::reached!("operation waits for room in the log");
             self.checkpoint_wanted.set(true);
             self.work.notify_all();
         } else if self.committing.borrow().is_none() {
+            onewrite_block::reached!("commit asked for to make room in an empty log");
             self.request_commit(self.running_tid());
         }
         false
@@ -119,15 +125,19 @@ impl Journal {
     /// commit.
     pub async fn seal(&self, content: impl Fn(Owner) -> Option<Page>) -> Option<Sealed> {
         self.running.borrow_mut().is_locked = true;
+        onewrite_block::reached!("forced checkpoint during a seal", self.checkpoint_wanted.get());
         if self.running.borrow().handles > 0 {
+            onewrite_block::reached!("seal waits for open handles");
             // The owner of a handle may wait for a task that waits for the last commit.
             self.wake_synced().await;
         }
         self.changed.until(|| self.running.borrow().handles == 0).await;
+        onewrite_block::reached!("seal waits for the commit before", self.committing.borrow().is_some());
         self.changed.until(|| self.committing.borrow().is_none()).await;
         let mut running = self.running.borrow_mut();
         running.is_locked = false;
         if running.is_empty() {
+            onewrite_block::reached!("nothing left to seal");
             drop(running);
             self.changed.notify_all();
             self.ended.notify_all();
@@ -140,6 +150,7 @@ impl Journal {
         let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_max();
         let freeze = |(&block, &owner): (&BlockNo, &Owner)| Some((block, content(owner)?));
         let frozen: Vec<(BlockNo, Page)> = ended.blocks.iter().filter_map(freeze).collect();
+        onewrite_block::reached!("logged page gone at its seal", frozen.len() < ended.blocks.len());
         let blocks = frozen.iter().map(|(block, _)| *block);
         self.live.borrow_mut().note_logged(ended.tid, blocks, log_blocks as u32);
         self.log.begin_commit();
@@ -174,6 +185,7 @@ impl Handle {
         assert!(self.credits > 0, "block {block} exceeds the credits of its handle");
         self.credits -= 1;
         running.credits -= 1;
+        onewrite_block::reached!("freed block used again in its transaction", running.revokes.contains(&block));
         running.revokes.remove(&block);
         Joined::First
     }
@@ -184,8 +196,13 @@ impl Handle {
         let mut running = self.journal.running.borrow_mut();
         let live = self.journal.live.borrow();
         for block in blocks.blocks() {
+            onewrite_block::reached!(
+                "block freed in the transaction that changed it",
+                running.blocks.contains_key(&block)
+            );
             running.blocks.remove(&block);
             if live.is_logged(block) {
+                onewrite_block::reached!("freed block revoked");
                 running.revokes.insert(block);
             }
         }

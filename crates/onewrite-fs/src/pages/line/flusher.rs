@@ -54,9 +54,11 @@ impl DirtyFiles<'_> {
         while self.is_dirty_beyond(5) {
             let Some(file) = self.oldest_dirty(backing) else { return Ok(()) };
             if self.line.is_writing_out.replace(true) {
+                onewrite_block::reached!("writer waits for the writeback of another");
                 self.progress.wait().await;
                 continue;
             }
+            onewrite_block::reached!("writer writes out the oldest file");
             let outcome = self.write_out(backing, &file).await;
             self.line.is_writing_out.set(false);
             self.progress.notify_all();
@@ -81,6 +83,7 @@ impl DirtyFiles<'_> {
                     break;
                 }
                 if file.pages().is_dirty() {
+                    onewrite_block::reached!("file dirty again once it was written out");
                     // It changed during its write.
                     self.line.enter(&*file, self.runtime.now());
                 }

@@ -38,6 +38,7 @@ impl Syncs<'_> {
             let synced = self.with_content(stage, &wanted);
             match synced.iter().find(|file| self.pages.is_writing(&***file)) {
                 Some(file) => {
+                    onewrite_block::reached!("staged sync waits for pages under way");
                     wanted.iter().for_each(|nid| _ = stage.join(*nid));
                     self.pages.wait_for_writes(&**file).await;
                 }
@@ -102,6 +103,7 @@ impl Syncs<'_> {
     fn put_inode(&self, pending: &mut Pending, transaction: &mut Transaction, nid: Nid) -> FsResult<()> {
         let Some(page) = self.pages.peek(node_key(nid)).map(|page| page.clone()) else { return Ok(()) };
         let now = content_of(&page.bytes(), nid, &self.layout)?;
+        onewrite_block::reached!("inode of a new file staged", self.numbers.borrow().is_new(nid));
         let is_first = self.numbers.borrow().is_new(nid) && pending.logged.insert(nid);
         let before = match (is_first, pending.shadows.get(&nid)) {
             (true, _) => {

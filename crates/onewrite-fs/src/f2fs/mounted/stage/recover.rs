@@ -29,8 +29,10 @@ impl Recovery<'_> {
         let (Some(stage), Some(merged)) = (&self.stage, self.read_staged().await?) else { return Ok(None) };
         let _changes = self.changes.read().await;
         self.orphans.load(orphans);
+        onewrite_block::reached!("staged transactions merged");
         self.bar_merged(&merged).await?;
         for (nid, _) in merged.files.iter().filter(|(_, file)| file.is_gone) {
+            onewrite_block::reached!("staged deletion merged");
             self.end_inode(*nid).await?;
         }
         for (nid, merged) in merged.files.iter().filter(|(_, file)| !file.is_gone) {
@@ -67,6 +69,7 @@ impl Recovery<'_> {
         }
         let transactions = Merged::of(scanned)?.transactions;
         if transactions == 0 || self.options.discard_stage {
+            onewrite_block::reached!("stage of an older checkpoint passed over");
             return Ok(false);
         }
         let head = self.layout.pack(self.checkpoint.borrow().pack);
@@ -91,6 +94,7 @@ impl Recovery<'_> {
         let durable = scanned.found.iter().map(|found| found.durable).max().unwrap_or(0);
         for place in 0..scanned.found.len() {
             if scanned.found[place].number > durable && !self.is_written_whole(&scanned.found[place]).await? {
+                onewrite_block::reached!("staged mapping without its content");
                 scanned.found.truncate(place);
                 return Ok(());
             }
@@ -173,6 +177,7 @@ impl Recovery<'_> {
             return Err(FsError::Damaged { place, problem: problem.into() });
         }
         if !is_known {
+            onewrite_block::reached!("new file merged from the stage");
             let bytes = patched([0; PAGE_BYTES as usize], merged);
             let inode = Inode::decode_unverified(&bytes[..], nid, &self.layout)?;
             self.note_orphan(&inode);
@@ -197,6 +202,7 @@ impl Recovery<'_> {
 
     async fn merge_page(&self, stage: &Stage, file: &Rc<File>, index: u64, merged: &MergedPage) -> FsResult<()> {
         if let Some(Mapped { block, .. }) = merged.block {
+            onewrite_block::reached!("staged mapping merged");
             let address = DataAddress::Block(block);
             if self.address_of(file, index).await? != address {
                 self.contents().free_pages(file, index..index + 1).await?;

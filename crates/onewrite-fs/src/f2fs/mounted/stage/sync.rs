@@ -25,6 +25,7 @@ impl Syncs<'_> {
         }
         let round = stage.join(file.number());
         while !stage.has_ended(round) {
+            onewrite_block::reached!("staged sync waits for the round of others", stage.is_running());
             match stage.is_running() {
                 true => self.pages.progress().wait().await,
                 false => self.run_stage_round(stage).await?,
@@ -47,6 +48,7 @@ impl Syncs<'_> {
             let _alone = self.changes.write().await;
             self.check_failure()?;
             if stage.pending.borrow().has_too_many_moves() {
+                onewrite_block::reached!("too many moves to stage");
                 (Collected::default(), None, stage.take_wanted())
             } else {
                 let (collected, wanted) = self.collect(stage).await?;
@@ -58,6 +60,7 @@ impl Syncs<'_> {
             }
         };
         let Some(placed) = placed else {
+            onewrite_block::reached!("staging area full");
             for nid in wanted {
                 self.patch_file(nid).await?;
             }
@@ -65,6 +68,7 @@ impl Syncs<'_> {
         };
         self.write_transaction(stage, collected, placed).await?;
         if stage.is_nearly_full() {
+            onewrite_block::reached!("staging area nearly full");
             self.wanted.ask();
         }
         Ok(())
@@ -87,8 +91,10 @@ impl Syncs<'_> {
             counters.journal_bytes += pages.len() as u64 * 4096;
         });
         let is_durable = stage.area.takes_durably(pages.len()) && (stage.area.is_apart || !needs_flush);
+        onewrite_block::reached!("staged transaction is not durable on completion", !is_durable);
         let durability = if is_durable { Durability::Fua } else { Durability::Volatile };
         stage.area.write(placed.first, pages, durability).await?;
+        onewrite_block::reached!("content flushed behind its staged mapping", needs_flush);
         if needs_flush || !is_durable && !stage.area.is_apart {
             self.flush().await?;
         }

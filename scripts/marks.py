@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Marks: runs the crash explorer in every mode and counts which rare situations its states reached.
+
+Each line of SETUPS is one run of `onewrite crash`, or one in each mode. The counts of all runs go into docs/marks.md,
+the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. `marks.py --help` lists
+the options.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEAD = "<!-- the last run -->"
+
+
+def written(file, pages, seed, of=4096):
+    """Writes single pages, one after another."""
+    return [f"write {file} {page * of} 4096 {seed}" for page in pages]
+
+
+def many_names():
+    """Long names in one directory, so that its hash tree splits."""
+    names = [f"/d/{'n' * 200}{number}" for number in range(70)]
+    made = [f"create {name}; {'sync' if at % 6 == 5 else 'fsync ' + name}" for at, name in enumerate(names)]
+    gone = [f"unlink {name}" for name in names[::3]]
+    return f"mkdir /d; mkdir /e; sync >> {'; '.join(made + gone)}; rename /d /e/d; sync | rename {names[0]} {names[7]}"
+
+
+def many_extents():
+    """A file of 1,500 extents that gets some more, loses some, is shifted, and is truncated."""
+    setup = "; ".join(["create /a", *written("/a", range(1500), 1, of=8192), "sync"])
+    more = "; ".join(written("/a", range(1500, 1560, 2), 2, of=8192) + ["fsync /a"])
+    return f"{setup} >> {more}; punch /a 16384 409600; fsync /a; collapse /a 819200 8192; fsync /a; " \
+        "insert /a 8192 8192; fsync /a; truncate /a 4096; create /b; fsync /b; truncate /a 0; append /b 9000 1; sync"
+
+
+def open_files():
+    """Files that lose their names while they are open, and are closed in another order."""
+    made = "; ".join(f"create /f{number}; write /f{number} 0 20000 {number}" for number in range(5))
+    lose = "open /f{0} {0}; unlink /f{0}; create /g{0}; fsync /g{0}"
+    lost = "; ".join(lose.format(number) for number in range(4))
+    return f"{made}; sync >> {lost}; close 1; fsync /g0; close 0; fsync /g1; rename /g0 /f4; fsync /f4; close 3; sync"
+
+
+def logged_content():
+    """More logged content than memory keeps, read back while others change it."""
+    made = "create /a; create /b; write /a 0 1600000 1; fsync /a; write /b 0 1600000 2; fsync /b"
+    read = "; ".join(["read /a; read /b"] * 4)
+    write = "write /a {0} 65536 {1}; fsync /a; write /b {0} 65536 {1}"
+    change = "; ".join(write.format(at * 65536, at) for at in range(20))
+    return f"create /c; sync >> {made} >> {read} | {change}; sync | {read}; append /c 5000 3; fsync /c"
+
+
+def several_groups():
+    """Directories in groups of their own, and files that fill them."""
+    fill = "mkdir /d{0}; create /d{0}/f; write /d{0}/f 0 3000000 {0}; fsync /d{0}/f"
+    each = "; ".join(fill.format(at) for at in range(4))
+    return f"create /a; sync >> {each}; rename /d0/f /d1/g; unlink /d2/f; sync; rmdir /d2; rename /d0 /d1/h; sync"
+
+
+def scarce():
+    """Over most of an F2FS of 64 MiB: a file that is overwritten in places until its segments have to be cleaned."""
+    write = lambda page, count, seed: f"write /a {page * 4096} {min(count, 2800 - page) * 4096} {seed}"
+    warm_up = [write(page, 32, 2) for page in range(0, 2800, 64)]
+    warm_up += [write(page, 32, 3) for page in range(32, 2800, 128)]
+    rounds = []
+    for at in range(5):
+        writes = [write(page + 16 * at, 16, 10 + at) for page in range(0, 2800, 256)]
+        rounds.append("; ".join([*writes, f"append /n 6000 {at}; fsync /n", write(at, 1, 77 + at), "fsync /a"]))
+    before = f"{'; '.join(warm_up)}; sync; create /n; {'; '.join(rounds[:2])}"
+    return f"create /a; {write(0, 2800, 1)} >> {before} >> {'; '.join(rounds[2:])}"
+
+
+SCRIPTS = {script.__name__: script for script in
+           [many_names, many_extents, open_files, logged_content, several_groups, scarce]}
+
+# Setup, its share of the states of one run, and its arguments. `MODE` stands for each of these modes, the name of a
+# script for its text.
+SETUPS = [
+    ("copies", 1, "random-all:80 --mode MODE --device nvme-share"),
+    ("shares", 1, "random-all:80 --mode MODE --device nvme-share"),
+    ("pads", 0.25, "random:80 --mode MODE --device sata-850pro"),
+    ("padded", 0.1, "random:60 --mode MODE --device sata-850pro"),
+    ("copies", 0.5, "shares:60 --mode MODE"),
+    ("shares", 0.5, "shares:60 --mode MODE --device nvme-share"),
+    ("drafts", 0.5, "atomic:60 --mode MODE"),
+    ("all", 0.3, "open_files --mode MODE"),
+    ("drafts", 0.3, "logged_content --mode MODE --checkpoint-age 100s"),
+    ("some", 0.3, "many_names --mode MODE"),
+    ("some", 0.5, "many_extents --mode MODE --nodelalloc"),
+    ("some", 0.5, "several_groups --mode MODE --size 400MiB"),
+    ("one", 0.5, "random-all:80 --mode ordered --size 300MiB"),
+    ("one", 0.5, "random-all:80 --mode ordered --nodelalloc"),
+    ("one", 0.5, "varmail --mode ordered"),
+    ("one", 0.5, "fileserver --mode data"),
+    ("one", 0.5, "postmark --mode data --torn-pages"),
+    ("one", 0.5, "random:80 --mode soj --torn-shares"),
+    ("some", 0.02, "random:8 --mode MODE --faults"),
+    ("one", 0.02, "atomic:6 --mode data --faults"),
+    ("one", 0.5, "random-all:80 --mode ordered --device ftl-16g --ftl fast"),
+    ("one", 0.5, "random-all:80 --mode ordered --device ftl-16g --ftl bast"),
+    ("one", 0.5, "random-all:80 --mode ordered --device ftl-16g --ftl dftl"),
+    ("one", 0.5, "random:80 --mode data --device sata-530"),
+    ("one", 1, "random-all:80 --fs f2fs"),
+    ("one", 0.5, "random-all:80 --fs f2fs --fsync-mode strict"),
+    ("one", 0.5, "random-all:80 --fs f2fs --device nvme-share --clean share"),
+    ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s"),
+    ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s --clean share"),
+    ("one", 0.3, "open_files --fs f2fs"),
+    ("one", 0.3, "many_names --fs f2fs"),
+    ("one", 0.5, "random-all:80 --fs f2fs --stage 1MiB"),
+    ("one", 0.5, "random-all:80 --fs f2fs --stage 256KiB --device nvme-share"),
+    ("one", 0.5, "random-all:80 --fs f2fs --device zns"),
+    ("one", 0.02, "random:8 --fs f2fs --faults"),
+]
+# What modes a setup is for, as `onewrite names modes` and its scope say it.
+IN_FULL_SCOPE = {"data", "data+async", "data+lazy", "data+cmp", "ldj", "sdj", "sdj+async"}
+
+
+def fail(message):
+    sys.exit(f"marks: {message}")
+
+
+def modes(binary):
+    """The modes by how their blocks come home."""
+    said = subprocess.run([binary, "names", "modes"], capture_output=True, text=True, check=True).stdout
+    by_kind = {}
+    for line in said.splitlines():
+        mode, kind = line.split()
+        by_kind.setdefault(kind, []).append(mode)
+    return by_kind
+
+
+def setups(binary, wanted):
+    """Every run: its arguments and its share."""
+    by_kind = modes(binary)
+    all_modes = [mode for kind in by_kind.values() for mode in kind]
+    by_kind["drafts"] = [mode for mode in all_modes if mode in IN_FULL_SCOPE]
+    padded = subprocess.run([binary, "names", "padded"], capture_output=True, text=True, check=True).stdout.split()
+    by_kind["padded"] = [mode for mode in padded if mode not in by_kind["pads"]]
+    by_kind.update({"one": [""], "all": all_modes, "some": ["ordered", "data", "sdj"]})
+    for kind, share, arguments in SETUPS:
+        for mode in by_kind[kind]:
+            told = arguments.replace("MODE", mode)
+            if re.search(wanted, told):
+                yield told, share
+
+
+def explore(binary, arguments, states, seed):
+    """The marks of one run, with the seconds that it took."""
+    begin = time.monotonic()
+    workload, *rest = arguments.split()
+    workload = f"script:{SCRIPTS[workload]()}" if workload in SCRIPTS else workload
+    command = [binary, "crash", workload, *rest, "--states", str(states), "--seed", str(seed), "--jobs", "1"]
+    run = subprocess.run([*command, "--e2fsck-every", "0", "--json", "-"], capture_output=True, text=True)
+    if run.returncode != 0:
+        fail(f"{arguments}\n{run.stderr[-2000:]}")
+    return json.loads(run.stdout), time.monotonic() - begin
+
+
+def places():
+    """The file of each mark."""
+    found = {}
+    for path in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        name = str(path.relative_to(ROOT / "crates")).replace("/src/", "/", 1)
+        for mark in re.findall(r'onewrite_block::reached!\(\s*"([^"]+)"', path.read_text()):
+            found[mark] = name
+    return found
+
+
+def counted(reports):
+    """For each mark: room, counts, and the setups that reached it."""
+    table = {}
+    for setup, report in reports.items():
+        for mark in report["marks"]:
+            row = table.setdefault(mark["name"], {"room": mark["room"], "at_cut": 0, "in_recovery": 0, "by": {}})
+            row["at_cut"] += mark["at_cut"]
+            row["in_recovery"] += mark["in_recovery"]
+            if mark["at_cut"] + mark["in_recovery"] > 0:
+                row["by"][setup] = mark["at_cut"] + mark["in_recovery"]
+    return table
+
+
+def told(table, setups_of_room):
+    """The tables of docs/marks.md."""
+    where, rooms = places(), {}
+    for name, row in table.items():
+        rooms.setdefault(row["room"], []).append((name, row))
+    for room, rows in rooms.items():
+        runs = len(setups_of_room[room])
+        yield f"\n## {room}\n"
+        yield f"| mark | where | at a cut | in recovery | runs of {runs} |\n|---|---|---|---|---|"
+        for name, row in rows:
+            seen = len(row["by"]) if row["by"] else "**none**"
+            yield f"| {name} | `{where[name]}` | {row['at_cut']:,} | {row['in_recovery']:,} | {seen} |"
+
+
+def by_room(reports):
+    """The setups that reached any mark of a room."""
+    found = {}
+    for setup, report in reports.items():
+        for mark in report["marks"]:
+            runs = found.setdefault(mark["room"], set())
+            if mark["at_cut"] + mark["in_recovery"] > 0:
+                runs.add(setup)
+    return found
+
+
+def write_matrix(path, table, reports):
+    """Marks by setups, as tab-separated values."""
+    lines = ["\t".join(["mark", *reports])]
+    for name, row in table.items():
+        lines.append("\t".join([name, *(str(row["by"].get(setup, 0)) for setup in reports)]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_docs(path, table, reports, options):
+    """The page, up to its mark by hand, then the last run."""
+    head = path.read_text().split(HEAD)[0]
+    never = [name for name, row in table.items() if not row["by"]]
+    states = sum(report["states"] or report["judged"] for report in reports.values())
+    lines = [
+        head + HEAD + "\n",
+        f"`scripts/marks.py --states {options.states} --seed {options.seed}`: {len(reports)} runs, {states:,} states.\n"
+        f"**{len(table) - len(never)} of {len(table)} marks seen.**\n",
+        "Never seen:\n",
+        *([f"- {name} ({table[name]['room']})" for name in never] or ["nothing"]),
+        *told(table, by_room(reports)),
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary", help="the program, built for release")
+    parser.add_argument("--states", type=int, default=2000, help="states of one run of share 1 [%(default)s]")
+    parser.add_argument("--seed", type=int, default=1, help="seed of all runs [%(default)s]")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs side by side [%(default)s]")
+    parser.add_argument("--only", default="", help="only the runs whose arguments this expression finds")
+    parser.add_argument("--docs", help="write the counts into this page, docs/marks.md")
+    parser.add_argument("--out", default="out/crash-marks", help="directory of the table of runs [%(default)s]")
+    options = parser.parse_args()
+    runs, reports = list(setups(options.binary, options.only)), {}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        each = lambda run: explore(options.binary, run[0], max(1, int(options.states * run[1])), options.seed)
+        for (arguments, _), (report, took) in zip(runs, pool.map(each, runs)):
+            reports[arguments] = report
+            seen = sum(1 for mark in report["marks"] if mark["at_cut"] + mark["in_recovery"] > 0)
+            print(f"{took:6.1f} s  {report['judged']:7} judged  {seen:4} marks  {arguments}", flush=True)
+    table = counted(reports)
+    write_matrix(pathlib.Path(options.out) / "marks.tsv", table, reports)
+    if options.docs:
+        write_docs(pathlib.Path(options.docs), table, reports, options)
+    never = [name for name, row in table.items() if not row["by"]]
+    print(f"{len(table) - len(never)} of {len(table)} marks seen; never: {'; '.join(never) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
