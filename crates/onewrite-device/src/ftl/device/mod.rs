@@ -20,8 +20,8 @@
 //! 3. The layer has at most [`FtlDevice::window`] pages that are not in flash yet. So a read waits only for these pages
 //!    and the merges that they cause.
 //!
-//! With zones ([`Open`](super::Open)) pages leave the buffer at once and in order; without a capacitor a write ends when
-//! its pages are in flash.
+//! With zones ([`Open`](super::Open)) pages leave the buffer at once and in order; without a capacitor a write ends
+//! when its pages are in flash.
 //!
 //! SHARE is refused: FAST and BAST have one place for a page, and no layer keeps several owners of a page.
 
