@@ -1,4 +1,5 @@
-//! A journal alone on a disk: a test commits blocks, and looks at what a power cut then leaves and recovery brings home.
+//! A journal alone on a disk: a test commits blocks, and looks at what a power cut then leaves and recovery brings
+//! home.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
