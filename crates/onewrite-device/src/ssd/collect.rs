@@ -158,12 +158,15 @@ impl Ssd {
         self.dies[die].cargo.push(Cargo { content, lpn: name, sequence, origin: Origin::Flash(ppn) });
     }
 
-    /// The owner for the out-of-band area of a copy; `None` if the page cannot be moved now.
+    /// The owner for the out-of-band area of a copy; `None` if the page cannot be moved now. A target of a SHARE that
+    /// is not durable yet is never named, even if its source was written again and it is the only owner left: from
+    /// the copy recovery could restore this pair alone.
     fn owner_to_name(&self, ppn: Ppn) -> Option<Lpn> {
         if let Some(owner) = self.map.only_owner(ppn) {
-            return (!self.locked.contains(owner.index())).then_some(owner);
+            let is_free = !self.locked.contains(owner.index()) && !self.log.sharing.contains(&owner);
+            return is_free.then_some(owner);
         }
-        if self.log.has_share {
+        if self.log.has_share() {
             onewrite_block::reached!("collection waits for a SHARE");
             return None;
         }

@@ -10,12 +10,12 @@
 //! is made, all earlier pages are durable. Segments are rewritten in turn. Their pace is such that one round of the
 //! ring rewrites all of them, so no checkpoint is needed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use super::host::RequestSlot;
 use super::log_page::{Content, OpenBlock};
-use crate::address::{FlashBlock, each};
+use crate::address::{FlashBlock, Lpn, each};
 
 /// The pace rewrites all segments once while records fill `1 / ROUNDS` of the ring.
 const ROUNDS: u64 = 2;
@@ -67,8 +67,8 @@ pub(crate) struct MapLog {
     pub(crate) joiners: Vec<RequestSlot>,
     /// SHARE requests that wait for their targets and the next batch.
     pub(crate) shares: Vec<RequestSlot>,
-    /// Whether the batch under way holds a SHARE.
-    pub(crate) has_share: bool,
+    /// Targets of the SHAREs in the batch under way.
+    pub(crate) sharing: BTreeSet<Lpn>,
     debt: u64,
     cursor: u32,
     pace: u64,
@@ -97,7 +97,7 @@ impl MapLog {
             waiters: Vec::new(),
             joiners: Vec::new(),
             shares: Vec::new(),
-            has_share: false,
+            sharing: BTreeSet::new(),
             debt: 0,
             cursor: 0,
             pace,
@@ -107,6 +107,11 @@ impl MapLog {
     /// The block that takes the next page, if one is open.
     pub(crate) fn head(&self) -> Option<FlashBlock> {
         self.used.back().map(|used| used.block)
+    }
+
+    /// Whether the batch under way holds a SHARE.
+    pub(crate) fn has_share(&self) -> bool {
+        !self.sharing.is_empty()
     }
 
     /// Notes that a page of records was written. Segments must follow at their pace.

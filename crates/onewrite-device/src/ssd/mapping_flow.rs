@@ -130,6 +130,7 @@ impl Ssd {
                     self.finish(slot);
                 }
                 Ok(mut shared) => {
+                    self.log.sharing.extend(shared.iter().map(|record| record.lpn));
                     let together = self.rules.share_pairs_together(shared.len());
                     if together < shared.len() {
                         let rest = shared.split_off(together);
@@ -145,7 +146,6 @@ impl Ssd {
                     onewrite_block::reached!("SHARE beside other records of its page", !records.is_empty());
                     records.extend(shared);
                     self.log.waiters.push(slot);
-                    self.log.has_share = true;
                 }
             }
         }
@@ -182,7 +182,7 @@ impl Ssd {
 
     fn end_batch(&mut self) {
         self.log.has_batch = false;
-        self.log.has_share = false;
+        self.log.sharing.clear();
         self.log.batches_durable = self.log.batches_begun;
         let open = std::mem::take(&mut self.log.announcing);
         self.announced(&open);

@@ -209,7 +209,7 @@ impl Ssd {
         UnderWay {
             collection: self.dies.iter().any(|die| die.victim.is_some() && die.activity != Activity::Idle),
             map_log: is_doing(Activity::MapProgram) || is_doing(Activity::LogErase),
-            share: self.log.has_share && is_doing(Activity::MapProgram),
+            share: self.log.has_share() && is_doing(Activity::MapProgram),
             erase: is_doing(Activity::Erase) || is_doing(Activity::LogErase),
             eviction: self.dies.iter().any(|die| die.activity == Activity::Program && die.stream == Stream::Host),
         }

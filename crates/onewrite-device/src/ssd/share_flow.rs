@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The pairs take effect in memory when their page is made, and are durable with it. Between these moments no shared
-//! page is moved: the out-of-band area of a copy names one owner, and from it recovery could restore half a SHARE.
+//! page is moved, and no page whose last owner is a target: the out-of-band area of a copy names one owner, and from it
+//! recovery could restore half a SHARE.
 
 use onewrite_block::{DeviceError, Operation, Remap};
 
