@@ -14,6 +14,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -168,7 +169,7 @@ class Judge:
         """With no mutant on, every workload must keep all promises and every test must pass."""
         environment = {**os.environ, "ONEWRITE_MUTANT": "0"}
         for line in sorted({line for mutant in mutants for line in mutant.explore}):
-            words = [*line.split(), "--states", "300", "--seed", str(self.options.seed), "--jobs", "1"]
+            words = [*shlex.split(line), "--states", "300", "--seed", str(self.options.seed), "--jobs", "1"]
             code, said = run([self.program, "--quiet", "crash", *words], environment, self.options.timeout)
             if code != 0:
                 fail(f"without a mutant, `onewrite crash {line}` ends with {code}: {said}")
@@ -188,7 +189,7 @@ class Judge:
 
     def by_explorer(self, mutant, environment):
         for line in mutant.explore:
-            words = [*line.split(), "--states", str(self.options.states), "--seed", str(self.options.seed)]
+            words = [*shlex.split(line), "--states", str(self.options.states), "--seed", str(self.options.seed)]
             report = pathlib.Path(environment["TMPDIR"]) / "report.json"
             command = [self.program, "--quiet", "crash", *words, "--jobs", "1", "--minimise", "0", "--json", report]
             code, _ = run(command, environment, self.options.timeout)
@@ -245,7 +246,8 @@ def told(rows, options, seconds):
     lines += ["", "| mutant | breaks | caught by |", "|---|---|---|"]
     for mutant, (by, what), is_reached in rows:
         nothing = "**nothing**" if is_reached else "**nothing**; never reached"
-        lines.append(f"| {mutant.name} | {mutant.breaks} | {nothing if by == 'nothing' else what} |")
+        caught_by = nothing if by == "nothing" else what.replace("|", "\\|")
+        lines.append(f"| {mutant.name} | {mutant.breaks} | {caught_by} |")
     return "\n".join(lines) + "\n"
 
 
