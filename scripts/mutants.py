@@ -246,7 +246,8 @@ def told(rows, options, seconds):
     lines += ["", "| mutant | breaks | caught by |", "|---|---|---|"]
     for mutant, (by, what), is_reached in rows:
         nothing = "**nothing**" if is_reached else "**nothing**; never reached"
-        lines.append(f"| {mutant.name} | {mutant.breaks} | {nothing if by == 'nothing' else what} |")
+        caught_by = nothing if by == "nothing" else what.replace("|", "\\|")
+        lines.append(f"| {mutant.name} | {mutant.breaks} | {caught_by} |")
     return "\n".join(lines) + "\n"
 
 

@@ -124,10 +124,14 @@ impl Judge<'_> {
             let ItemKind::File(content) = &item.kind else { continue };
             let node = NodeId(base.owner(path).expect("the names are equal") as u32);
             let ItemKind::File(expected) = &base.item(path).expect("the names are equal").kind else { continue };
-            let is_rolled = |rolled: &Rolled| {
-                rolled.node == node && rolled.states.iter().any(|state| state.hash == content.full_hash())
-            };
-            if rolled.iter().any(is_rolled) {
+            let file = rolled.iter().find(|rolled| rolled.node == node);
+            let is_any = |is_it: &dyn Fn(&State) -> bool| file.is_some_and(|file| file.states.iter().any(is_it));
+            if is_any(&|state| state.hash == content.full_hash()) {
+                continue;
+            }
+            let is_size = || is_any(&|state| state.size == content.size);
+            if file.is_some_and(|file| file.is_synced && (file.is_exact || !is_size())) {
+                misses.synced.push(format!("! {path}: synced behind the checkpoint, and not as it was then"));
                 continue;
             }
             if let Some(wrong) = self.unlike(candidate, (node, expected), content, happened) {
@@ -298,7 +302,8 @@ impl Judge<'_> {
             }
         }
         let is_synced = last.is_some_and(|last| last >= prefix);
-        (!states.is_empty()).then_some(Rolled { node, states, is_synced })
+        let is_exact = is_synced && syncs.iter().filter(is_possible).all(|sync| sync.is_whole);
+        (!states.is_empty()).then_some(Rolled { node, states, is_synced, is_exact })
     }
 
     /// The states of a file after `place` ended operations; several if operations failed halfway.
@@ -306,7 +311,7 @@ impl Judge<'_> {
         let of = |tree: &Tree| {
             let names = tree.names_of(node);
             let name = if let [name] = &names[..] { Some(name.clone()) } else { None };
-            tree.content(node).map(|content| State { hash: content.full_hash(), name })
+            tree.content(node).map(|content| State { hash: content.full_hash(), size: content.size, name })
         };
         let mut states: Vec<State> = of(&self.trees[place]).into_iter().collect();
         let failed = self.history.operations.iter().filter(|operation| operation.end.is_none());

@@ -37,6 +37,8 @@ pub(super) struct NodeSync {
     /// Its position among the ended operations; the largest if it failed.
     pub(super) position: usize,
     pub(super) begin: usize,
+    /// Whether attributes and times belong to it: an `fsync`, no `fdatasync`.
+    pub(super) is_whole: bool,
     /// The happening at which it succeeded.
     pub(super) end: Option<usize>,
     /// Number of operations that ended before it began, and before it ended.
@@ -44,10 +46,11 @@ pub(super) struct NodeSync {
     pub(super) reached: usize,
 }
 
-/// A state in which recovery may bring a file back: its hash, and its name if it has exactly one.
+/// A state in which recovery may bring a file back: its hash, its size, and its name if it has exactly one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) hash: u64,
+    pub(super) size: u64,
     pub(super) name: Option<(NodeId, String)>,
 }
 
@@ -55,8 +58,10 @@ pub(super) struct State {
 pub(super) struct Rolled {
     pub(super) node: NodeId,
     pub(super) states: Vec<State>,
-    /// Whether a completed sync must bring it back if the checkpoint does not know it.
+    /// Whether a completed sync must bring it back.
     pub(super) is_synced: bool,
+    /// Whether it must be in one of the states to the last byte: no `fdatasync` may have left out attributes.
+    pub(super) is_exact: bool,
 }
 
 /// The number of ended operations in a checkpoint, and the number of happenings before the cut.
@@ -83,6 +88,7 @@ impl Checkpoints {
             let sync = NodeSync {
                 position: positions.get(&number).copied().unwrap_or(usize::MAX),
                 begin: operation.begin,
+                is_whole: matches!(operation.sought, Syncs::Node(_)),
                 end,
                 known: ended_count[operation.begin],
                 reached: ended_count[operation.end.unwrap_or(ended_count.len() - 1)],

@@ -167,8 +167,8 @@ impl Rig {
 
 /// What recovery makes of an image, and whether it keeps copies in memory makes no difference.
 pub fn recovered(image: &Image, by: CheckpointBy) -> Image {
-    let kept = recovered_with(image, RecoveryOptions { by, kept_bytes_max: usize::MAX });
-    let read_again = recovered_with(image, RecoveryOptions { by, kept_bytes_max: 0 });
+    let kept = recovered_with(image, RecoveryOptions { by, kept_bytes_max: usize::MAX, unpacked: None });
+    let read_again = recovered_with(image, RecoveryOptions { by, kept_bytes_max: 0, unpacked: None });
     for block in 0..LOG.0 {
         assert_eq!(kept.page(Lpn(block)), read_again.page(Lpn(block)), "block {block}, read once and read again");
     }
