@@ -161,11 +161,16 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// Listeners are counted for all threads: one test listens at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_mark_is_heard_only_while_somebody_listens() {
-        // Other tests of this program do not listen.
+        let _alone = ALONE.lock().expect("no test panics");
         let mut looked = 0;
         let mut reach = |holds: bool| {
             reached!("log full to its last block", {
@@ -187,6 +192,7 @@ mod tests {
 
     #[test]
     fn work_is_told_apart_from_what_was_before() {
+        let _alone = ALONE.lock().expect("no test panics");
         let mut sets = [Marks::NONE.with(1), Marks::NONE.with(ALL.len() - 1)];
         REACHED.set(sets[0]);
         let listener = Listener::new();
