@@ -28,6 +28,18 @@ fn random_requests_with_cuts_keep_every_promise() {
     }
 }
 
+/// Each life begins the round of the map's segments anew, so the oldest block of the map log is never free by itself.
+#[test]
+fn short_lives_take_the_map_log_round_and_lose_nothing() {
+    for profile in ["sata-850pro", "nvme-share", "ideal"] {
+        for seed in 0..2 {
+            let mix = Mix { flush: 40, trim: 3, share: 3, pages_max: 4, ..BALANCED };
+            let driver = torture(profile, mix, seed, 6000, 40);
+            assert!(driver.cuts > 300, "{profile}: {} cuts", driver.cuts);
+        }
+    }
+}
+
 #[test]
 fn rare_cuts_find_a_device_deep_in_garbage_collection_whole() {
     for profile in ["sata-850pro", "nvme-share", "ideal"] {

@@ -209,6 +209,19 @@ fn names_change_with_the_content() {
     });
 }
 
+/// Its orphans are linked through the times of their deletion, which files with names must not have.
+#[test]
+fn created_files_are_no_orphans_once_they_are_committed() {
+    on_data("created", |fs| async move {
+        let draft = fs.begin_draft()?;
+        for name in [b"one", b"two", b"six"] {
+            fs.draft_create(draft, fs.root(), name, NewNode::FILE).await?;
+        }
+        fs.commit_drafts(&[draft]).await?;
+        fs.end_draft(draft).await
+    });
+}
+
 #[test]
 fn names_that_cannot_change_are_refused_and_nothing_happens() {
     on_data("refusals", |fs| async move {
