@@ -27,7 +27,7 @@ use super::views::Contents;
 use crate::api::{FsError, FsResult, Manner};
 use crate::content::Content;
 use crate::journal::Handle;
-use crate::pages::{PAGE_BYTES, WriteStep, check_direct, page_key};
+use crate::pages::{PAGE_BYTES, PagedFile, WriteStep, check_direct, page_key};
 use crate::transfer::step_end;
 
 /// Largest step of an allocation without content, in blocks.
@@ -315,10 +315,11 @@ impl Contents<'_> {
             return Ok(());
         }
         let page = self.pages().file_page(self.volume(), node, index, index + 1).await?;
-        if page.bytes()[used..].iter().all(|byte| *byte == 0) {
+        let is_zeros = page.bytes()[used..].iter().all(|byte| *byte == 0);
+        drop(page);
+        if !node.pages().take_hidden_tail() && is_zeros {
             return Ok(());
         }
-        drop(page);
         onewrite_block::reached!("bytes behind a truncation zeroed");
         let tail = used..PAGE_SIZE;
         match written {

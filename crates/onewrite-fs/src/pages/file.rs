@@ -20,6 +20,8 @@ pub struct FilePages {
     overwriting: RefCell<Vec<Range<u64>>>,
     /// Byte where the last buffered read ended, to detect sequential reads.
     read_end: Cell<u64>,
+    /// Whether a load cleared bytes behind the end that are still on the device.
+    has_hidden_tail: Cell<bool>,
 }
 
 /// A place in the line of dirty files.
@@ -45,6 +47,17 @@ impl FilePages {
     /// Sets its place in the line of dirty files; returns the one that it had. The line alone calls this.
     pub(super) fn set_in_line(&self, in_line: Option<InLine>) -> Option<InLine> {
         self.in_line.replace(in_line)
+    }
+
+    /// Notes that the device holds bytes behind the end, which a load cleared in memory.
+    pub(super) fn note_hidden_tail(&self) {
+        self.has_hidden_tail.set(true);
+    }
+
+    /// Whether a load cleared bytes behind the end since the last call. A file that grows has to write these zeros:
+    /// otherwise what lay behind its end becomes readable when the page is loaded again.
+    pub fn take_hidden_tail(&self) -> bool {
+        self.has_hidden_tail.take()
     }
 
     /// Whether pages are under way to the device.

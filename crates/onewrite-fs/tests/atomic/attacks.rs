@@ -5,8 +5,8 @@ use std::rc::Rc;
 use onewrite_block::{Cause, Device, DevicePort, Executor, Lpn, Request};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AtomicFiles, Content, DraftId, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position,
-    SharePages, ShareRange,
+    Allocation, AtomicFiles, AttributeChanges, Content, DraftId, FileSystem, FileView, FsError, FsResult, Ino, Manner,
+    NewNode, Position, SharePages, ShareRange,
 };
 
 use crate::support::volume::{new_disk, with_mount};
@@ -153,7 +153,6 @@ fn what_lay_behind_the_end_does_not_come_back() {
 }
 
 #[test]
-#[ignore = "a bug to repair: `zero_tail` looks at the page as loaded, clear behind the end, and writes nothing"]
 fn what_lay_behind_the_end_does_not_come_back_with_a_share() {
     let device = mounted(with_bytes_behind_the_end(prepared(vec![b'a'; 100])), |fs, _| async move {
         let (source, target) = (file(&fs, b"source", &[7; 4096]).await?, fs.lookup(fs.root(), b"one").await?);
@@ -165,6 +164,20 @@ fn what_lay_behind_the_end_does_not_come_back_with_a_share() {
         assert!(found[100..4096] == [0; 3996] && found[4096..] == [7; 4096]);
         Ok(())
     });
+}
+
+#[test]
+fn what_lay_behind_the_end_does_not_come_back_with_a_larger_size() {
+    for size in [300, 3 * PAGE] {
+        let device = mounted(with_bytes_behind_the_end(prepared(vec![b'a'; 100])), move |fs, _| async move {
+            let one = fs.lookup(fs.root(), b"one").await?;
+            fs.set_attributes(one, AttributeChanges { size: Some(size), ..AttributeChanges::default() }).await
+        });
+        mounted(device, move |fs, _| async move {
+            assert!(content_at(&fs, b"one").await[100..] == vec![0; size as usize - 100]);
+            Ok(())
+        });
+    }
 }
 
 /// Fills the disk to the last block.
