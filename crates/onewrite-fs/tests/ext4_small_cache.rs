@@ -4,10 +4,10 @@ mod support;
 
 use std::rc::Rc;
 
-use onewrite_block::{Cause, Device, DevicePort, Geometry, Image, Lpn, Nanos, PAGE_SIZE, RamDisk, Request};
+use onewrite_block::{Device, DevicePort, Geometry, Image, Nanos, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
 use onewrite_fs::{Allocation, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
-use support::volume::{image, new_disk, save, with_mount};
+use support::volume::{contents, image, new_disk, save, with_mount};
 use support::{Scratch, assert_clean};
 
 const MIB: u64 = 1024 * 1024;
@@ -32,16 +32,6 @@ async fn file(fs: &Ext4, name: &[u8], seed: u64, pages: u64) -> FsResult<Ino> {
     let file = fs.create(fs.root(), name, NewNode::FILE).await?;
     fs.write(file, Position::At(0), content(seed, pages), Manner::default()).await?;
     Ok(file)
-}
-
-/// The content of the disk after a power cut now that loses no write.
-async fn snapshot(port: &DevicePort) -> FsResult<Image> {
-    let mut image = Image::new(port.geometry().pages);
-    for start in (0..image.pages()).step_by(256) {
-        let pages = port.request(Request::read(Lpn(start), 256, Cause::Data)).await?;
-        (start..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page));
-    }
-    Ok(image)
 }
 
 /// The whole content of a file after replay of an image's log.
@@ -76,7 +66,7 @@ fn a_file_that_is_punched_while_its_transaction_ends_never_shows_what_its_blocks
             // So large that the first step of the hole does not fit the transaction of the content.
             fs.allocate(file, 0, PAGES * PAGE, Allocation::PunchHole).await?;
             port.runtime().sleep(Nanos::from_millis(500)).await;
-            snapshot(&port).await
+            contents(&port).await
         });
         let bytes = read_after_crash(outcome.expect("work"), mode, b"file");
         let is_whole = bytes == bytes_of(NEW, PAGES);

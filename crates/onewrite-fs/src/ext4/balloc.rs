@@ -175,4 +175,15 @@ mod tests {
         set_bits(&mut bitmap, 4..32, Bit::Free);
         assert_eq!(count_set(&bitmap, 0..64), 2);
     }
+
+    #[test]
+    fn runs_of_every_length_have_as_many_bits() {
+        for (start, length) in (0..17).flat_map(|start| (0..26).map(move |length| (start, length))) {
+            let (mut taken, mut freed) = ([0; PAGE_SIZE], [0xff; PAGE_SIZE]);
+            set_bits(&mut taken, start..start + length, Bit::Taken);
+            set_bits(&mut freed, start..start + length, Bit::Free);
+            let counts = (count_set(&taken, 0..64), count_set(&taken, start..start + length), count_set(&freed, 0..64));
+            assert_eq!(counts, (length, length, 64 - length), "{length} bits from {start} on");
+        }
+    }
 }

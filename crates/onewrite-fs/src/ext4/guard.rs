@@ -80,3 +80,21 @@ pub(super) fn check_size(number: InodeNo, inode: &Inode, layout: &Layout) -> FsR
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::BlockNo;
+
+    #[test]
+    fn a_zone_reaches_from_its_first_block_to_its_last() {
+        let zone = SystemZone { ranges: vec![BlockNo(10).run(5), BlockNo(20).run(1)] };
+        let touched: Vec<u64> = (0..30).filter(|block| zone.touches(BlockNo(*block).alone())).collect();
+        assert_eq!(touched, [10, 11, 12, 13, 14, 20]);
+        let runs = [(8, 2), (8, 3), (14, 3), (15, 5), (15, 6), (0, 30)];
+        assert_eq!(
+            runs.map(|(start, count)| zone.touches(BlockNo(start).run(count))),
+            [false, true, true, false, true, true]
+        );
+    }
+}

@@ -6,6 +6,7 @@ use onewrite_block::sync::Signal;
 use onewrite_block::{Choices, Executor, HostProfile, MIB, PAGE_SIZE, RamDisk, Time};
 
 use super::balloc::{Bit, set_bits};
+use super::format::group::BLOCK_UNINIT;
 use super::mkfs::{MkfsOptions, plan};
 use super::volume::Volume;
 use super::{Ext4, Mode, MountOptions};
@@ -65,6 +66,23 @@ fn a_bit_that_the_descriptor_does_not_count_is_told() {
     assert!(told.contains("blocks of group 0 are free; counted"), "{told}");
     let told = told_of_bitmap(|bitmap| set_bits(bitmap, 0..1, Bit::Free));
     assert!(told.contains("blocks of group 0 are free; counted"), "{told}");
+}
+
+#[test]
+fn a_bitmap_that_was_never_written_has_no_free_block_behind_the_image() {
+    let taken_behind = on_volume(async |volume| {
+        let allocator = volume.allocator();
+        let mut handle = volume.journal().start(1).await.expect("room");
+        allocator.load_descriptor(0).await.expect("descriptor");
+        allocator.change_descriptor(&mut handle, 0, |descriptor| {
+            descriptor.flags.set(descriptor.flags.get() | BLOCK_UNINIT);
+        });
+        let bitmap = allocator.load_block_bitmap(0).await.expect("it is computed");
+        let bitmap = volume.block(bitmap, |_| Ok(())).await.expect("in memory");
+        let end = volume.layout().blocks_in_group(0) as usize;
+        (end..8 * PAGE_SIZE).all(|bit| bitmap.bytes()[bit / 8] >> (bit % 8) & 1 == 1)
+    });
+    assert!(taken_behind, "a block that is not there could be taken");
 }
 
 #[test]

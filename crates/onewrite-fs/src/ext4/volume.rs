@@ -382,3 +382,36 @@ pub(super) fn take_superblock(page: &Page) -> FsResult<RawSuperblock> {
     let raw = &bytes[SUPERBLOCK_OFFSET..SUPERBLOCK_OFFSET + SUPERBLOCK_SIZE];
     Ok(RawSuperblock::read_from_bytes(raw).expect("1,024 bytes"))
 }
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::{Choices, Executor, MIB, PAGE_SIZE, RamDisk};
+
+    use super::*;
+    use crate::ext4::mkfs::{MkfsOptions, plan};
+    use crate::ext4::{Ext4, Mode};
+
+    #[test]
+    fn a_block_made_anew_while_its_old_content_is_read_keeps_the_new() {
+        let mut disk = RamDisk::new(32 * MIB / PAGE_SIZE as u64);
+        let planned = plan(&MkfsOptions::new(32 * MIB, &mut Choices::new(1))).expect("plan");
+        planned.into_iter().for_each(|(block, page)| disk.put(block.page(), page));
+        let executor = Executor::ideal();
+        let port = executor.runtime().attach(Box::new(disk));
+        let work = async move {
+            let fs = Ext4::mount(port, MountOptions::new(Mode::Ordered)).await.expect("mount");
+            let (volume, reader) = (fs.volume(), Rc::clone(fs.volume()));
+            let block = BlockNo(volume.layout().end().0 - 1);
+            let read = volume.runtime().start(async move { reader.block(block, |_| Ok(())).await });
+            let writer = Rc::clone(volume);
+            let write = volume.runtime().start(async move {
+                let mut handle = writer.journal().start(1).await.expect("room");
+                writer.create_block(&mut handle, block, |bytes| bytes.fill(7));
+            });
+            write.await;
+            read.await.expect("read");
+            volume.block(block, |_| Ok(())).await.expect("in memory").bytes()[0]
+        };
+        assert_eq!(executor.block_on(work).expect("nothing halts"), 7);
+    }
+}

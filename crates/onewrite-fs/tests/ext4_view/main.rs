@@ -10,6 +10,7 @@ mod foreign_log;
 mod fuzz;
 mod log;
 mod mutated;
+mod ours;
 mod seen;
 
 use std::fs;

@@ -2,6 +2,7 @@
 
 mod tiny_log;
 mod waits;
+mod writes;
 
 use std::future::Future;
 use std::ops::Range;

@@ -23,6 +23,13 @@ pub struct TinyFile {
     pages: FilePages,
 }
 
+impl TinyFile {
+    /// Sets the size, and nothing else.
+    pub fn set_size(&self, size: u64) {
+        self.size.set(size);
+    }
+}
+
 impl PagedFile for TinyFile {
     fn number(&self) -> u64 {
         self.number

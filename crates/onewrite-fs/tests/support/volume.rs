@@ -45,16 +45,18 @@ pub fn with_mount<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
 pub fn image(device: Box<dyn Device>) -> Image {
     let executor = Executor::ideal();
     let port = executor.runtime().attach(device);
-    let read = async move {
-        let mut image = Image::new(port.geometry().pages);
-        for start in (0..image.pages()).step_by(256) {
-            let count = (image.pages() - start).min(256) as u32;
-            let pages = port.request(Request::read(Lpn(start), count, Cause::Data)).await.expect("read");
-            (start..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page));
-        }
-        image
-    };
-    executor.block_on(read).expect("nothing halts")
+    executor.block_on(async move { contents(&port).await.expect("read") }).expect("nothing halts")
+}
+
+/// What a device holds: what a power cut now leaves, if it loses no write.
+pub async fn contents(port: &DevicePort) -> FsResult<Image> {
+    let mut image = Image::new(port.geometry().pages);
+    for start in (0..image.pages()).step_by(256) {
+        let count = (image.pages() - start).min(256) as u32;
+        let pages = port.request(Request::read(Lpn(start), count, Cause::Data)).await?;
+        (start..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page));
+    }
+    Ok(image)
 }
 
 /// Writes an image to a file.

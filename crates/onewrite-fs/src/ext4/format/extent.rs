@@ -492,3 +492,16 @@ fn damaged(place: Place, problem: Problem) -> FormatError {
 fn entry_error(place: Place, index: usize, field: &'static str, value: u64, rule: &'static str) -> FormatError {
     damaged(place, Problem::Entry { offset: offset(index) as u32, field, value, rule })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_extents_of_both_kinds_come_back() {
+        for (length, unwritten) in [(WRITTEN_LENGTH_MAX, false), (UNWRITTEN_LENGTH_MAX, true), (1, false), (1, true)] {
+            let extent = Extent { logical: 7, physical: BlockNo(1 << 33), length, unwritten };
+            assert_eq!(Extent::from(RawExtent::from(extent)), extent);
+        }
+    }
+}
