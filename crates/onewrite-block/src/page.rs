@@ -5,9 +5,9 @@
 //! share copies the bytes first, so a clone is a frozen copy for ever. In this way a committing transaction keeps its
 //! version of a block while the next one changes it.
 //!
-//! Shared bytes remember their hash and their checksum once somebody asked: what names the same bytes again and again (a
-//! crash explorer, a recovery) reads them once. Invariant: what they remember is of the bytes as they are, for a change
-//! forgets it.
+//! Shared bytes remember their hash and their checksum once somebody asked: what names the same bytes again and again
+//! (a crash explorer, a recovery) reads them once. Invariant: what they remember is of the bytes as they are, for a
+//! change forgets it.
 
 use std::borrow::Cow;
 use std::fmt;

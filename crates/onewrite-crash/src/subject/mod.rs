@@ -129,8 +129,8 @@ pub trait Subject: 'static {
 
     /// Recovers the blocks of an image without mounting it, and returns what it replayed. Returns `None` if there was
     /// nothing to do. A file system that recovers only in its mount returns what the mount will replay, or `None`. A
-    /// later mount depends only on the blocks outside the log ([`Subject::log_causes`]). `memory` is for all states that
-    /// one thread recovers.
+    /// later mount depends only on the blocks outside the log ([`Subject::log_causes`]). `memory` is for all states
+    /// that one thread recovers.
     ///
     /// # Errors
     /// If recovery fails.

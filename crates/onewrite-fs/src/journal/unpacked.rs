@@ -1,7 +1,7 @@
 //! Unpacked chunks: what recoveries of the same log unpacked before.
 //!
-//! A crash explorer recovers thousands of states that hold the same frames. A chunk is known by the log blocks that hold
-//! it, compared in full, so what is remembered is what unpacking would give. Keeps at most [`PAGES_MAX`] pages.
+//! A crash explorer recovers thousands of states that hold the same frames. A chunk is known by the log blocks that
+//! hold it, compared in full, so what is remembered is what unpacking would give. Keeps about [`PAGES_MAX`] pages.
 
 use std::cell::RefCell;
 

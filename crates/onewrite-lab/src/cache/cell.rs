@@ -3,7 +3,8 @@
 use onewrite_cache::{Future, PageRequest, PolicyKind, Replay, Utilization};
 
 use super::device::Replayed;
-use super::{CacheCell, CacheStudy, UtilizationFigures};
+use super::figures::{CacheCell, UtilizationFigures};
+use super::study::CacheStudy;
 use crate::error::LabError;
 use crate::trace::TraceWriter;
 

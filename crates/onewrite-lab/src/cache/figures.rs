@@ -1,5 +1,6 @@
-//! Figures of an after-cache trace on a device.
+//! Figures of a study: of its cells, and of an after-cache trace on a device.
 
+use onewrite_cache::Utilization;
 use serde::Serialize;
 
 use crate::results::Distribution;
@@ -53,4 +54,54 @@ pub struct LayerFigures {
     pub map_programs: u64,
     /// Most erases of one block since the device was new.
     pub most_worn_erases: u32,
+}
+
+/// A histogram of the dissertation's figure 2-5, in bins of ten percent of a flash block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UtilizationFigures {
+    /// Runs of sorted writes to one block, by their share of the block.
+    pub runs: [u64; Utilization::BINS],
+    /// Pages written in them.
+    pub pages: [u64; Utilization::BINS],
+}
+
+/// One policy at one size. Counts are in pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheCell {
+    /// Name of the policy.
+    pub policy: &'static str,
+    /// Bytes of the cache.
+    pub size_bytes: u64,
+    /// Page requests.
+    pub requests: u64,
+    /// Page requests that found their page in the cache.
+    pub hits: u64,
+    /// Page requests that did not, reads and writes.
+    pub misses: u64,
+    /// Clean pages evicted.
+    pub evicted_clean: u64,
+    /// Dirty pages evicted.
+    pub evicted_dirty: u64,
+    /// Reads of the after-cache trace: read misses.
+    pub after_reads: u64,
+    /// Writes of the after-cache trace: dirty pages evicted.
+    pub after_writes: u64,
+    /// How full the writes fill flash blocks.
+    pub utilization: UtilizationFigures,
+    /// Results of the after-cache trace on the device; none without a device.
+    pub device: Option<DeviceFigures>,
+}
+
+/// Results of a study.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheFigures {
+    /// The volume, if the study takes only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<u32>,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Bytes of a flash block.
+    pub flash_block_bytes: u64,
+    /// Cells: for each size, every policy, in the order asked for.
+    pub cells: Vec<CacheCell>,
 }

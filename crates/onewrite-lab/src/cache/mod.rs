@@ -21,107 +21,22 @@ mod layer;
 mod progress;
 mod requests;
 mod rounds;
+mod study;
 mod target;
 
-use std::path::{Path, PathBuf};
-
-use onewrite_cache::{CacheShape, PolicyKind, Utilization};
-use serde::Serialize;
+use onewrite_cache::PolicyKind;
 
 use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::partial::is_same_file;
 use crate::size::SizeOrShare;
-use crate::trace::{Trace, TraceOptions, VOLUME_PAGES};
+use crate::trace::{Trace, VOLUME_PAGES};
 use cell::Cell;
 pub use device::DevicePlan;
-pub use figures::{DeviceFigures, LayerFigures};
+pub use figures::{CacheCell, CacheFigures, DeviceFigures, LayerFigures, UtilizationFigures};
 pub use progress::{Stage, StudyProgress};
 use requests::Requests;
-
-/// Most page requests kept in memory: 512 MiB.
-pub const HELD_MAX: usize = 64 << 20;
-/// Page requests handled between two progress reports.
-const CHUNK: usize = 1 << 16;
-
-/// What a study runs.
-#[derive(Clone, Debug)]
-pub struct CacheStudy {
-    /// The trace.
-    pub trace: PathBuf,
-    /// How to read it.
-    pub options: TraceOptions,
-    /// Policies, each at every size.
-    pub policies: Vec<PolicyKind>,
-    /// Sizes of the cache. A share is one of the footprint, which takes a reading of the whole trace before the first
-    /// cell begins.
-    pub sizes: Vec<SizeOrShare>,
-    /// Bytes of a page.
-    pub page_bytes: u64,
-    /// Bytes of a flash block.
-    pub flash_block_bytes: u64,
-    /// Path of the after-cache trace. With more than one cell, each cell has its own file beside it, named by policy
-    /// and size.
-    pub after: Option<PathBuf>,
-    /// Device on which the after-cache traces are replayed.
-    pub device: Option<DevicePlan>,
-    /// Cores to use; zero for all.
-    pub threads: usize,
-    /// Most page requests kept in memory, usually [`HELD_MAX`].
-    pub held_max: usize,
-    /// Whether requests reach the device at the times of the trace; else as fast as the device takes them.
-    pub is_timed: bool,
-}
-
-/// A histogram of the dissertation's figure 2-5, in bins of ten percent of a flash block.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct UtilizationFigures {
-    /// Runs of sorted writes to one block, by their share of the block.
-    pub runs: [u64; Utilization::BINS],
-    /// Pages written in them.
-    pub pages: [u64; Utilization::BINS],
-}
-
-/// One policy at one size. Counts are in pages.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CacheCell {
-    /// Name of the policy.
-    pub policy: &'static str,
-    /// Bytes of the cache.
-    pub size_bytes: u64,
-    /// Page requests.
-    pub requests: u64,
-    /// Page requests that found their page in the cache.
-    pub hits: u64,
-    /// Page requests that did not, reads and writes.
-    pub misses: u64,
-    /// Clean pages evicted.
-    pub evicted_clean: u64,
-    /// Dirty pages evicted.
-    pub evicted_dirty: u64,
-    /// Reads of the after-cache trace: read misses.
-    pub after_reads: u64,
-    /// Writes of the after-cache trace: dirty pages evicted.
-    pub after_writes: u64,
-    /// How full the writes fill flash blocks.
-    pub utilization: UtilizationFigures,
-    /// Results of the after-cache trace on the device; none without a device.
-    pub device: Option<DeviceFigures>,
-}
-
-/// Results of a study.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CacheFigures {
-    /// The volume, if the study takes only one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume: Option<u32>,
-    /// Bytes of a page.
-    pub page_bytes: u64,
-    /// Bytes of a flash block.
-    pub flash_block_bytes: u64,
-    /// Cells: for each size, every policy, in the order asked for.
-    pub cells: Vec<CacheCell>,
-}
+pub use study::{CacheStudy, HELD_MAX};
 
 impl CacheStudy {
     /// Refuses options that make no sense.
@@ -155,24 +70,6 @@ impl CacheStudy {
     /// Where the last request ends.
     fn end_bytes(&self, requests: &Requests) -> u64 {
         (requests.last_page + 1).saturating_mul(self.page_bytes)
-    }
-
-    /// The shape of a cache of `size` bytes.
-    ///
-    /// # Errors
-    /// If it holds no page, or more than a cache can.
-    fn shape(&self, size: u64) -> Result<CacheShape, LabError> {
-        if size < self.page_bytes {
-            let page = self.page_bytes;
-            return Err(LabError::Option(format!("a cache of {size} bytes holds no page of {page} bytes")));
-        }
-        CacheShape::new(size / self.page_bytes, self.flash_block_bytes / self.page_bytes).map_err(LabError::Option)
-    }
-
-    /// Size in bytes and policy of each cell.
-    fn cells(&self, footprint_bytes: u64) -> Vec<(u64, PolicyKind)> {
-        let sizes = self.sizes.iter().map(|size| size.bytes(footprint_bytes, self.page_bytes));
-        sizes.flat_map(|size| self.policies.iter().map(move |policy| (size, *policy))).collect()
     }
 
     /// Runs all cells and reports progress to `watch`, whose error stops them.
@@ -277,16 +174,5 @@ impl CacheStudy {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Path of a cell's after-cache trace.
-    fn after_path(&self, after: &Path, policy: PolicyKind, size: u64) -> PathBuf {
-        if self.policies.len() * self.sizes.len() == 1 {
-            return after.to_owned();
-        }
-        let name = after.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let (stem, extension) = name.split_once('.').map_or((name.as_str(), ""), |(stem, rest)| (stem, rest));
-        let dot = if extension.is_empty() { "" } else { "." };
-        after.with_file_name(format!("{stem}-{policy}-{size}{dot}{extension}"))
     }
 }

@@ -13,7 +13,8 @@ use onewrite_block::Nanos;
 use onewrite_cache::{Future, FutureBuilder, PageNo, PageRequest};
 
 use super::layer::Counted;
-use super::{CHUNK, CacheStudy, Stage, StudyProgress};
+use super::progress::{Stage, StudyProgress};
+use super::study::{CHUNK, CacheStudy};
 use crate::error::LabError;
 use crate::size::SizeOrShare;
 use crate::trace::{PageSet, Trace};
@@ -149,8 +150,8 @@ impl Requests {
         Ok(())
     }
 
-    /// Gives all requests in rounds of about `round` of them: those that are held, then `rest`. Without a rest the trace
-    /// is read from its beginning.
+    /// Gives all requests in rounds of about `round` of them: those that are held, then `rest`. Without a rest the
+    /// trace is read from its beginning.
     ///
     /// # Errors
     /// As [`Trace::next_pages`], or of `take`.

@@ -8,8 +8,10 @@ use std::sync::Mutex;
 use onewrite_cache::PolicyKind;
 
 use super::cell::Cell;
+use super::figures::CacheCell;
+use super::progress::{Stage, StudyProgress};
 use super::requests::Requests;
-use super::{CHUNK, CacheCell, CacheStudy, Stage, StudyProgress};
+use super::study::{CHUNK, CacheStudy};
 use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::trace::Trace;

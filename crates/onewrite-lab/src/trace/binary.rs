@@ -100,16 +100,16 @@ impl Binary {
         let (records, _) = buffer.as_chunks::<ORACLE_BYTES>();
         let records = &records[..records.len().min(wanted)];
         let Some(first) = records.first() else { return Ok(None) };
-        let mut times = u32::MAX..0;
+        let (mut earliest, mut latest) = (u32::MAX, 0);
         pages.extend(records.iter().map(|record| {
             let (time, object) = oracle_record(record);
-            times = times.start.min(time)..times.end.max(time);
+            (earliest, latest) = (earliest.min(time), latest.max(time));
             PageRequest::read(object)
         }));
         let (count, first_ns) = (records.len(), seconds(oracle_record(first).0));
         source.consume(count * ORACLE_BYTES);
         self.offset += (count * ORACLE_BYTES) as u64;
-        Ok(Some(Batch { count, first_ns, times: seconds(times.start)..seconds(times.end) }))
+        Ok(Some(Batch { count, first_ns, times: seconds(earliest)..seconds(latest) }))
     }
 
     fn next_of_oracle(&mut self, source: &mut Source) -> Result<Option<Record>, String> {
