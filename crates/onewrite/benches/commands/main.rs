@@ -24,9 +24,20 @@ const OURS: &str = env!("CARGO_BIN_EXE_onewrite");
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let scratch = Scratch::new();
-    let parts: [(&str, fn(&Path)); 3] = [("cache", cache::compare), ("tree", tree::compare), ("disk", disk::compare)];
-    parts.iter().filter(|(name, _)| name.contains(&wanted)).for_each(|(_, compare)| compare(&scratch.0));
+    PARTS.iter().filter(|part| part.name.contains(&wanted)).for_each(|part| (part.compare)(&scratch.0));
 }
+
+/// What is compared under one name, in a directory for its files.
+struct Part {
+    name: &'static str,
+    compare: fn(&Path),
+}
+
+const PARTS: [Part; 3] = [
+    Part { name: "cache", compare: cache::compare },
+    Part { name: "tree", compare: tree::compare },
+    Part { name: "disk", compare: disk::compare },
+];
 
 /// A directory that goes when this goes.
 struct Scratch(PathBuf);
