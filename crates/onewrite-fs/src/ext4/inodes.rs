@@ -386,7 +386,8 @@ impl Inodes {
             let Some(number) = queue.pop_front() else { return };
             let in_use = nodes.get(&number).is_some_and(|node| {
                 let is_held = Rc::strong_count(node) > 1 || node.is_open();
-                is_held || node.is_dirty() || node.pending.is_needed() || !is_committed(node.changed_in.get())
+                let is_known = is_committed(node.changed_in.get()) && !node.pages.has_hidden_tail();
+                is_held || node.is_dirty() || node.pending.is_needed() || !is_known
             });
             if in_use {
                 queue.push_back(number);

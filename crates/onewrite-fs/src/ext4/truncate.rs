@@ -251,6 +251,8 @@ impl Contents<'_> {
         while first < stop {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal().start(super::write::map_credits(8) * 2 + 1).await?;
+            // A device that cannot read it refuses before anything has changed.
+            self.load_inode_block(node.number()).await?;
             let map = node.map_lock().write().await;
             let survey = self.extents().survey(node, first..next).await?;
             let allocated = self.allocate_range(&mut handle, node, survey, NewBlocks::Unwritten).await;

@@ -317,7 +317,8 @@ impl Contents<'_> {
         let page = self.pages().file_page(self.volume(), node, index, index + 1).await?;
         let is_zeros = page.bytes()[used..].iter().all(|byte| *byte == 0);
         drop(page);
-        if !node.pages().take_hidden_tail() && is_zeros {
+        let is_hidden = node.pages().take_hidden_tail(index) && written.is_some();
+        if is_zeros && !is_hidden {
             return Ok(());
         }
         onewrite_block::reached!("bytes behind a truncation zeroed");

@@ -20,8 +20,8 @@ pub struct FilePages {
     overwriting: RefCell<Vec<Range<u64>>>,
     /// Byte where the last buffered read ended, to detect sequential reads.
     read_end: Cell<u64>,
-    /// Whether a load cleared bytes behind the end that are still on the device.
-    has_hidden_tail: Cell<bool>,
+    /// The page of which a load cleared bytes behind the end that are still on the device.
+    hidden_tail: Cell<Option<u64>>,
 }
 
 /// A place in the line of dirty files.
@@ -49,15 +49,20 @@ impl FilePages {
         self.in_line.replace(in_line)
     }
 
-    /// Notes that the device holds bytes behind the end, which a load cleared in memory.
-    pub(super) fn note_hidden_tail(&self) {
-        self.has_hidden_tail.set(true);
+    /// Notes that the device holds bytes behind the end on page `index`, which a load cleared in memory.
+    pub(super) fn note_hidden_tail(&self, index: u64) {
+        self.hidden_tail.set(Some(index));
     }
 
-    /// Whether a load cleared bytes behind the end since the last call. A file that grows has to write these zeros:
-    /// otherwise what lay behind its end becomes readable when the page is loaded again.
-    pub fn take_hidden_tail(&self) -> bool {
-        self.has_hidden_tail.take()
+    /// Whether a load cleared bytes behind the end that are still on the device. Who forgets the file forgets that.
+    pub fn has_hidden_tail(&self) -> bool {
+        self.hidden_tail.get().is_some()
+    }
+
+    /// Whether a load cleared bytes behind the end on page `index` since the last call. A file that grows has to write
+    /// these zeros: otherwise what lay behind its end becomes readable when the page is loaded again.
+    pub fn take_hidden_tail(&self, index: u64) -> bool {
+        self.hidden_tail.take() == Some(index)
     }
 
     /// Whether pages are under way to the device.

@@ -162,7 +162,7 @@ impl Pages {
             if page.bytes()[used..].iter().any(|byte| *byte != 0) {
                 onewrite_block::reached!("bytes behind the end cleared at a load");
                 page.bytes_mut()[used..].fill(0);
-                file.pages().note_hidden_tail();
+                file.pages().note_hidden_tail(index);
             }
         }
         onewrite_block::reached!("page written while it was loaded", self.holds(page_key(file, index)));

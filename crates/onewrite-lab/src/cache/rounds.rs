@@ -37,14 +37,18 @@ impl CacheStudy {
             .map(|cell| Cell::new(self, *cell, future.clone()).map(Mutex::new))
             .collect::<Result<_, LabError>>()?;
         let round = if cells.len() == 1 { CHUNK } else { ROUND };
+        let mut count = 0;
         requests.for_each_round(self, rest, round, |batch| {
             let feed = |place: usize| {
                 cells[place].lock().expect("no cell panics").feed(batch, None)?;
                 let done = StudyProgress { done: batch.len() as u64, ..StudyProgress::begin(Stage::Requests) };
                 watch(StudyProgress { total, ..done })
             };
+            count += batch.len() as u64;
             side_by_side(self.threads, cells.len(), feed).map(drop)
         })?;
+        // Before any file of an after-cache trace gets its name.
+        self.check_count(count)?;
         cells.into_iter().map(|cell| cell.into_inner().expect("no cell panics").finish(None)).collect()
     }
 }

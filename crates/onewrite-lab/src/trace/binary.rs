@@ -96,7 +96,10 @@ impl Binary {
         if !matches!(self.kind, Kind::Oracle) {
             return Ok(None);
         }
-        let buffer = source.fill_buf()?;
+        let buffer = match source.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(None),
+            other => other?,
+        };
         let (records, _) = buffer.as_chunks::<ORACLE_BYTES>();
         let records = &records[..records.len().min(wanted)];
         let Some(first) = records.first() else { return Ok(None) };

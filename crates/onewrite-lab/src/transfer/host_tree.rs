@@ -26,8 +26,8 @@ const ATTRIBUTE_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub struct HostTree(RefCell<Inner>);
 
-/// Files of at most this size without a hole are read whole, without asking where their data lies.
-const SMALL_BYTES: u64 = 64 << 10;
+/// Files of at most this size are one block or none: they are read without asking where their data lies.
+const SMALL_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 struct Inner {
@@ -44,14 +44,14 @@ struct Looked {
     node: HostNode,
     handle: File,
     is_regular: bool,
-    /// Its size if it is small and has no hole.
+    /// Its size if it is small and has no hole. Not of a file of size 0: in /proc such files have content.
     small_bytes: Option<u64>,
 }
 
 impl Looked {
     fn new(node: &HostNode, handle: File, metadata: &Metadata) -> Looked {
         let size = metadata.len();
-        let has_no_hole = metadata.is_file() && size <= SMALL_BYTES && metadata.blocks() * 512 >= size;
+        let has_no_hole = metadata.is_file() && (1..=SMALL_BYTES).contains(&size) && metadata.blocks() * 512 >= size;
         let small_bytes = has_no_hole.then_some(size);
         Looked { node: node.clone(), handle, is_regular: metadata.is_file(), small_bytes }
     }

@@ -130,6 +130,8 @@ impl Directories<'_> {
     /// Appends one block to the directory and saves its inode. The caller fills the block.
     pub(super) async fn append_block(&self, handle: &mut Handle, directory: &Node) -> FsResult<DirectoryBlock> {
         self.make_room().await?;
+        // A device that cannot read it refuses before anything has changed.
+        self.load_inode_block(directory.number()).await?;
         let logical = self.block_count(directory);
         let goal = self.extents().goal(directory, logical).await?;
         let home = self.allocator().allocate_blocks(handle, goal, 1).await?.start;

@@ -78,7 +78,8 @@ impl Files {
         for _ in 0..if files.len() > FILES_MAX { 8 } else { 0 } {
             let Some(nid) = queue.pop_front() else { return };
             let in_use = files.get(&nid).is_some_and(|file| {
-                Rc::strong_count(file) > 1 || file.is_open() || file.is_unsaved() || file.pages().is_dirty()
+                let has_pages = file.pages().is_dirty() || file.pages().has_hidden_tail();
+                Rc::strong_count(file) > 1 || file.is_open() || file.is_unsaved() || has_pages
             });
             match in_use {
                 true => queue.push_back(nid),

@@ -136,7 +136,7 @@ impl Contents<'_> {
             return Ok(());
         }
         let page = self.pages.file_page(self.volume(), file, index, index + 1).await?;
-        if file.pages().take_hidden_tail() || page.bytes()[used..].iter().any(|byte| *byte != 0) {
+        if file.pages().take_hidden_tail(index) || page.bytes()[used..].iter().any(|byte| *byte != 0) {
             self.pages.change_dirty(&**file, index, used..PAGE_BYTES as usize, |bytes| bytes.fill(0));
         }
         Ok(())
