@@ -11,6 +11,7 @@ pub mod volume;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use onewrite_testing::skipped;
 
@@ -18,9 +19,11 @@ use onewrite_testing::skipped;
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// An empty directory, named by the test.
+    /// An empty directory of its own: tests that run side by side may give the same `name`.
     pub fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("onewrite-{name}-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("onewrite-{name}-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("scratch directory");
         Scratch(path)
