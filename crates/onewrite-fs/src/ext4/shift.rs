@@ -45,6 +45,7 @@ impl Contents<'_> {
         let mapped_end = self.extents().mapped_end(node).await? * PAGE_BYTES;
         self.check_end(node, node.size().max(mapped_end).saturating_add(length))?;
         let from = (offset / PAGE_BYTES) as u32;
+        self.before_growth(node).await?;
         self.quiesce(node, u64::from(from)).await?;
         let shift = Shift { from, to: from + (length / PAGE_BYTES) as u32 };
         self.shift_file(node, shift, node.size() + length).await

@@ -248,6 +248,9 @@ impl Contents<'_> {
 
     async fn reserve(&self, node: &Rc<Node>, bytes: Range<u64>, size: u64) -> FsResult<()> {
         let (mut first, stop) = (bytes.start / PAGE_BYTES, bytes.end.div_ceil(PAGE_BYTES));
+        if size > node.size() {
+            self.before_growth(node).await?;
+        }
         while first < stop {
             let next = stop.min(first + ALLOCATION_STEP_BLOCKS);
             let mut handle = self.journal().start(super::write::map_credits(8) * 2 + 1).await?;

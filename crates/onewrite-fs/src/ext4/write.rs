@@ -77,9 +77,11 @@ impl Contents<'_> {
         };
         if manner.direct && self.scope() != Scope::Full {
             check_direct(offset, length)?;
+            self.before_content_at(node, offset).await?;
             return self.write_past_cache(node, offset, content).await;
         }
         if length > 0 {
+            self.before_content_at(node, offset).await?;
             self.pages().note_write(&**node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
         }
         let mut start = offset;
@@ -90,6 +92,24 @@ impl Contents<'_> {
             start = stop;
         }
         Ok(())
+    }
+
+    /// A page on which the file ended must not show what lies behind that end once the file reaches beyond the page.
+    async fn before_content_at(&self, node: &Rc<Node>, offset: u64) -> FsResult<()> {
+        match offset / PAGE_BYTES > node.size() / PAGE_BYTES {
+            true => self.before_growth(node).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Zeros what lies behind the end of the file on its last page. The caller holds the node's lock exclusively.
+    pub(super) async fn before_growth(&self, node: &Rc<Node>) -> FsResult<()> {
+        let size = node.size();
+        if size.is_multiple_of(PAGE_BYTES) {
+            return Ok(());
+        }
+        let mut handle = self.journal().start(1).await?;
+        self.zero_tail(&mut handle, node, size).await
     }
 
     async fn write_step(&self, node: &Rc<Node>, bytes: Range<u64>, whole: (u64, Content<'_>)) -> FsResult<()> {

@@ -52,6 +52,7 @@ impl Contents<'_> {
         let _changes = self.changes.read().await;
         self.check_writable()?;
         self.move_out_content(file).await?;
+        self.before_content_at(file, bytes.start).await?;
         let (first, last) = (bytes.start / PAGE_BYTES, (bytes.end - 1) / PAGE_BYTES);
         let mut step = self.pages.begin_step(self.volume(), file, first..last + 1, whole).await?;
         let (reached, outcome) = self.reserve_pages(file, first..last + 1).await;
@@ -61,6 +62,14 @@ impl Contents<'_> {
             self.stamp_modified(file);
         }
         outcome
+    }
+
+    /// A page on which the file ended must not show what lies behind that end once the file reaches beyond the page.
+    async fn before_content_at(&self, file: &Rc<File>, offset: u64) -> FsResult<()> {
+        match offset / PAGE_BYTES > file.size() / PAGE_BYTES {
+            true => self.zero_tail(file, file.size()).await,
+            false => Ok(()),
+        }
     }
 
     /// Reserves a block for each page without one. Gives the page before which all have one.
@@ -105,6 +114,7 @@ impl Contents<'_> {
             let _changes = self.changes.read().await;
             self.check_writable()?;
             self.move_out_content(file).await?;
+            self.before_content_at(file, offset).await?;
             self.pages.write_pages(self.volume(), file, first..stop).await?;
             self.pages.wait_for_writes(&**file).await;
             let (reached, outcome) = self.reserve_pages(file, first..stop).await;
