@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,18 +48,47 @@ impl Pattern {
 
     /// Writes the bytes over a page of zeros.
     fn write_to(self, zeros: &mut PageBytes) {
-        let (mut state, random) = (self.seed, self.random_bytes());
-        let (words, rest) = zeros[..random].as_chunks_mut::<8>();
-        for word in words {
-            *word = split_mix(&mut state).to_le_bytes();
-        }
-        rest.copy_from_slice(&split_mix(&mut state).to_le_bytes()[..rest.len()]);
+        let mut state = self.seed;
+        fill(&mut state, &mut zeros[..self.random_bytes()]);
     }
+
+    /// The bytes of `part`. Generates no others.
+    ///
+    /// # Panics
+    /// If the part reaches beyond the page.
+    pub fn part(self, part: Range<usize>) -> Vec<u8> {
+        assert!(part.end <= PAGE_SIZE, "{part:?} reaches beyond a page");
+        let mut bytes = vec![0; part.len()];
+        let random = self.random_bytes().clamp(part.start, part.end) - part.start;
+        // The state grows by the same number with each word, so generation can begin at any.
+        let mut state = self.seed.wrapping_add(STEP.wrapping_mul((part.start / WORD) as u64));
+        let begun = part.start % WORD;
+        let first = if begun > 0 { random.min(WORD - begun) } else { 0 };
+        if first > 0 {
+            bytes[..first].copy_from_slice(&split_mix(&mut state).to_le_bytes()[begun..begun + first]);
+        }
+        fill(&mut state, &mut bytes[first..random]);
+        bytes
+    }
+}
+
+/// Bytes of a word of a pattern.
+const WORD: usize = size_of::<u64>();
+/// What [`split_mix`] adds to its state.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Fills `bytes` with the words that follow `state`; cuts the last.
+fn fill(state: &mut u64, bytes: &mut [u8]) {
+    let (words, rest) = bytes.as_chunks_mut::<WORD>();
+    for word in words {
+        *word = split_mix(state).to_le_bytes();
+    }
+    rest.copy_from_slice(&split_mix(state).to_le_bytes()[..rest.len()]);
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    *state = state.wrapping_add(STEP);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -315,6 +345,11 @@ mod tests {
             let bytes = pattern.bytes();
             assert_eq!(page.with_bytes(|seen| *seen), bytes);
             assert_eq!(page.first_bytes(), bytes[..4]);
+            for start in [0, 1, 7, 8, 2040, 2047, 2048, 2049, 4090, 4096] {
+                for end in [start, start + 1, start + 9, 2050, 4093, 4096].map(|end| end.clamp(start, PAGE_SIZE)) {
+                    assert_eq!(pattern.part(start..end), bytes[start..end], "{start}..{end} of {pattern:?}");
+                }
+            }
             assert_eq!(*page.clone().bytes_mut(), bytes);
         }
         assert_eq!((Page::ZEROS.first_bytes(), Page::from_slice(b"page").first_bytes()), ([0; 4], *b"page"));

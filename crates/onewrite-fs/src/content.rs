@@ -55,8 +55,8 @@ impl Content<'_> {
         let bytes = match self {
             Content::Bytes(bytes) => Cow::Borrowed(&bytes[(start - offset) as usize..][..length]),
             Content::Pattern { seed, compressible_percent, .. } => {
-                let page = pattern_page(*seed, *compressible_percent, page_index);
-                Cow::Owned(page.bytes()[in_page..in_page + length].to_vec())
+                let pattern = pattern_of_page(*seed, *compressible_percent, page_index);
+                Cow::Owned(pattern.part(in_page..in_page + length))
             }
         };
         (in_page, bytes)
@@ -65,8 +65,11 @@ impl Content<'_> {
 
 /// Page `page_index` of a file with the pattern of `seed`.
 pub const fn pattern_page(seed: u64, compressible_percent: u8, page_index: u64) -> Page {
-    let seed = seed.wrapping_add(page_index.wrapping_mul(0xd134_2543_de82_ef95));
-    Page::pattern(Pattern { seed, compressible_percent })
+    Page::pattern(pattern_of_page(seed, compressible_percent, page_index))
+}
+
+const fn pattern_of_page(seed: u64, compressible_percent: u8, page_index: u64) -> Pattern {
+    Pattern { seed: seed.wrapping_add(page_index.wrapping_mul(0xd134_2543_de82_ef95)), compressible_percent }
 }
 
 /// Result of a read: some of the bytes of pages.

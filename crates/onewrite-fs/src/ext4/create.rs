@@ -54,7 +54,7 @@ impl Directories<'_> {
         node: NewNode,
         target: &[u8],
     ) -> FsResult<Ino> {
-        self.expect_absent(directory, name).await?;
+        let vacancy = self.expect_absent(directory, name).await?;
         let is_full = node.kind == FileKind::Directory && directory.inode().links >= LINKS_MAX;
         if is_full && !self.layout().features.ro_compat.contains(RoCompat::DIR_NLINK) {
             return Err(FsError::TooManyLinks(directory.ino()));
@@ -64,7 +64,10 @@ impl Directories<'_> {
         let inode = self.new_inode(node);
         let child = self.allocator().allocate_inode(&mut handle, directory.number(), inode).await?;
         let outcome = match self.fill(&mut handle, directory, &child, target).await {
-            Ok(()) => self.add_entry(&mut handle, directory, name, (child.ino(), child.kind())).await,
+            Ok(()) => {
+                let place = (name, vacancy);
+                self.add_entry_at(&mut handle, directory, place, (child.ino(), child.kind())).await
+            }
             failed => failed,
         };
         if let Err(error) = outcome {

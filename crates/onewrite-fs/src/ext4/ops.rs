@@ -10,7 +10,7 @@ use std::rc::Rc;
 use onewrite_block::sync::RwGuard;
 
 use super::atomic::claimed;
-use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS};
+use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS, Search, Vacancy};
 use super::format::Inode;
 use super::format::time::TimeRoom;
 use super::inodes::Node;
@@ -49,10 +49,14 @@ impl Directories<'_> {
         }
     }
 
-    pub(super) async fn expect_absent(&self, directory: &Node, name: &[u8]) -> FsResult<()> {
-        match self.find_entry(directory, name).await? {
-            Some(_) => Err(FsError::Exists(display(name))),
-            None => Ok(()),
+    /// Where the directory has room for a new name.
+    ///
+    /// # Errors
+    /// [`FsError::Exists`]; device errors and damage.
+    pub(super) async fn expect_absent(&self, directory: &Node, name: &[u8]) -> FsResult<Option<Vacancy>> {
+        match self.search(directory, name).await? {
+            Search::Found(_) => Err(FsError::Exists(display(name))),
+            Search::Absent(vacancy) => Ok(vacancy),
         }
     }
 
@@ -229,7 +233,7 @@ impl FileSystem for Ext4 {
         let node = volume.node(ino).await?;
         let _held = directory.lock().write().await;
         volume.directories().expect_alive(&directory)?;
-        volume.directories().expect_absent(&directory, name).await?;
+        let vacancy = volume.directories().expect_absent(&directory, name).await?;
         if node.is_directory() {
             return Err(FsError::NotPermitted(format!("a second name for the directory {ino}")));
         }
@@ -242,7 +246,8 @@ impl FileSystem for Ext4 {
             volume.directories().load_inode_block(directory.number()).await?;
             volume.directories().load_inode_block(node.number()).await?;
             let mut handle = volume.journal().start(ENTRY_CREDITS + 2).await?;
-            volume.directories().add_entry(&mut handle, &directory, name, (ino, node.kind())).await?;
+            let place = (name, vacancy);
+            volume.directories().add_entry_at(&mut handle, &directory, place, (ino, node.kind())).await?;
             volume.directories().touch(&mut handle, &node, 1).await?;
             volume.directories().touch_directory(&mut handle, &directory, 0).await
         };

@@ -2,10 +2,10 @@
 
 use onewrite_block::PAGE_SIZE;
 
-use super::{DirectoryBlock, Found, place};
+use super::{DirectoryBlock, Found, Vacancy, place};
 use crate::api::{FileKind, FsResult, Ino};
 use crate::ext4::format::directory::Entries;
-use crate::ext4::format::directory::block::{self, Room};
+use crate::ext4::format::directory::block;
 use crate::ext4::format::directory::htree::IndexMut;
 use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Extent, InodeNo, Place};
@@ -75,6 +75,24 @@ impl Directories<'_> {
         Ok(())
     }
 
+    /// Adds an entry where a search for its name, since which the directory has not changed, found room, if it did.
+    ///
+    /// # Errors
+    /// See [`Directories::add_entry`].
+    pub(in crate::ext4) async fn add_entry_at(
+        &self,
+        handle: &mut Handle,
+        directory: &Node,
+        (name, vacancy): (&[u8], Option<Vacancy>),
+        (ino, kind): (Ino, FileKind),
+    ) -> FsResult<()> {
+        let Some(vacancy) = vacancy else { return self.add_entry(handle, directory, name, (ino, kind)).await };
+        self.load_directory_blocks(directory, &[vacancy.block]).await?;
+        let kind = block::entry_kind(kind, self.layout());
+        self.put_entry(handle, directory, vacancy, (name, InodeNo::from_ino(ino), kind));
+        Ok(())
+    }
+
     /// Adds an entry; the name must not exist yet. Saves the directory's inode if the directory grew.
     ///
     /// # Errors
@@ -94,8 +112,8 @@ impl Directories<'_> {
         }
         for logical in 0..self.block_count(directory) {
             let block = self.load_directory_block(directory, logical).await?;
-            if let Some(room) = self.room_for(directory, block, name)? {
-                self.put_entry(handle, directory, (block, room), entry);
+            if let Some(vacancy) = self.room_for(directory, block, name)? {
+                self.put_entry(handle, directory, vacancy, entry);
                 return Ok(());
             }
         }
@@ -105,23 +123,24 @@ impl Directories<'_> {
         }
         let block = self.append_block(handle, directory).await?;
         self.create_block(handle, block.home, |bytes| block::init(&mut bytes[..], self.layout()));
-        let room = self.room_for(directory, block, name)?.expect("an empty block has room for any name");
-        self.put_entry(handle, directory, (block, room), entry);
+        let vacancy = self.room_for(directory, block, name)?.expect("an empty block has room for any name");
+        self.put_entry(handle, directory, vacancy, entry);
         Ok(())
     }
 
     /// Where an entry of this name fits into a block that is in memory.
-    pub(super) fn room_for(&self, directory: &Node, block: DirectoryBlock, name: &[u8]) -> FsResult<Option<Room>> {
+    pub(super) fn room_for(&self, directory: &Node, block: DirectoryBlock, name: &[u8]) -> FsResult<Option<Vacancy>> {
         let place = place(directory, block.logical);
-        Ok(self.with_block(block, |bytes| block::room_for(&bytes[..], name, place))?)
+        let room = self.with_block(block, |bytes| block::room_for(&bytes[..], name, place))?;
+        Ok(room.map(|room| Vacancy { block, room }))
     }
 
-    /// Puts an entry where [`Directories::room_for`] found room; the block has not changed since.
+    /// Puts an entry where there is room; the block is in memory.
     pub(super) fn put_entry(
         &self,
         handle: &mut Handle,
         directory: &Node,
-        (block, room): (DirectoryBlock, Room),
+        Vacancy { block, room }: Vacancy,
         entry: (&[u8], InodeNo, Option<FileKind>),
     ) {
         self.change_entries(handle, directory, block, |bytes, _| block::insert_into(bytes, room, entry));

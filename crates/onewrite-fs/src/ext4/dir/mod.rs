@@ -17,7 +17,7 @@ use onewrite_block::{PAGE_SIZE, PageBytes};
 use crate::api::{FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::ext4::balloc::ALLOCATION_CREDITS;
-use crate::ext4::format::directory::block;
+use crate::ext4::format::directory::block::{self, Room};
 use crate::ext4::format::directory::htree::Index;
 use crate::ext4::format::directory::{Entries, NAME_LENGTH_MAX};
 use crate::ext4::format::features::Compat;
@@ -46,6 +46,22 @@ pub(in crate::ext4) struct Found {
     pub(in crate::ext4) ino: Ino,
     pub(super) block: DirectoryBlock,
     pub(super) offset: usize,
+}
+
+/// Room for an entry in a block. Holds until the directory changes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ext4) struct Vacancy {
+    pub(super) block: DirectoryBlock,
+    pub(super) room: Room,
+}
+
+/// What a search for a name found.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ext4) enum Search {
+    /// The name.
+    Found(Found),
+    /// No such name, and where it has room, if that is without a new block.
+    Absent(Option<Vacancy>),
 }
 
 impl Directories<'_> {
@@ -106,38 +122,50 @@ impl Directories<'_> {
     /// # Errors
     /// Device errors and damage.
     pub(in crate::ext4) async fn find_entry(&self, directory: &Node, name: &[u8]) -> FsResult<Option<Found>> {
+        match self.search(directory, name).await? {
+            Search::Found(found) => Ok(Some(found)),
+            Search::Absent(_) => Ok(None),
+        }
+    }
+
+    /// The entry of `name`, or the first room for one.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(in crate::ext4) async fn search(&self, directory: &Node, name: &[u8]) -> FsResult<Search> {
         if name.len() > NAME_LENGTH_MAX {
             return Err(FsError::NameTooLong(name.len()));
         }
         if self.is_indexed(directory) && name != b"." && name != b".." {
-            return self.find_in_tree(directory, name).await;
+            return self.search_tree(directory, name).await;
         }
+        let mut vacancy = None;
         for logical in 0..self.block_count(directory) {
             let block = self.load_directory_block(directory, logical).await?;
-            if let Some(found) = self.find_in_block(directory, block, name)? {
-                return Ok(Some(found));
+            match self.search_block(directory, block, name)? {
+                Search::Absent(here) => vacancy = vacancy.or(here),
+                found => return Ok(found),
             }
         }
-        Ok(None)
+        Ok(Search::Absent(vacancy))
     }
 
-    pub(super) fn find_in_block(
-        &self,
-        directory: &Node,
-        block: DirectoryBlock,
-        name: &[u8],
-    ) -> FsResult<Option<Found>> {
+    /// Searches a block that is in memory.
+    pub(super) fn search_block(&self, directory: &Node, block: DirectoryBlock, name: &[u8]) -> FsResult<Search> {
         let place = place(directory, block.logical);
-        let found = self.with_block(block, |bytes| {
-            let entry = block::find(&bytes[..], name, place)?;
-            Ok::<_, FormatError>(entry.map(|entry| (entry.inode, entry.offset)))
+        let (found, room) = self.with_block(block, |bytes| {
+            let (entry, room) = block::find_or_room(&bytes[..], name, place)?;
+            Ok::<_, FormatError>((entry.map(|entry| (entry.inode, entry.offset)), room))
         })?;
         let is_loop = |inode: InodeNo| inode == directory.number() || inode == ROOT_INODE;
-        if let Some((inode, _)) = found.filter(|(inode, _)| is_loop(*inode) && name != b"." && name != b"..") {
-            let problem = format!("an entry names inode {inode}, the directory itself or the root");
-            return Err(FsError::Damaged { place: place.to_string(), problem });
+        match found {
+            Some((inode, _)) if is_loop(inode) && name != b"." && name != b".." => {
+                let problem = format!("an entry names inode {inode}, the directory itself or the root");
+                Err(FsError::Damaged { place: place.to_string(), problem })
+            }
+            Some((inode, offset)) => Ok(Search::Found(Found { ino: inode.into(), block, offset })),
+            None => Ok(Search::Absent(room.map(|room| Vacancy { block, room }))),
         }
-        Ok(found.map(|(inode, offset)| Found { ino: inode.into(), block, offset }))
     }
 
     /// Whether the directory holds nothing but `.` and `..`.

@@ -2,7 +2,7 @@
 
 use onewrite_block::{PAGE_SIZE, PageBytes};
 
-use super::{DirectoryBlock, Found, place};
+use super::{DirectoryBlock, Search, place};
 use crate::api::{FileKind, FsError, FsResult};
 use crate::block::BlockNo;
 use crate::ext4::format::directory::block::{self, Dots, record_length};
@@ -34,17 +34,17 @@ pub(super) enum Reach {
 }
 
 impl Directories<'_> {
-    pub(super) async fn find_in_tree(&self, directory: &Node, name: &[u8]) -> FsResult<Option<Found>> {
+    /// A new name goes into the first leaf of its hash, so only that one's room counts.
+    pub(super) async fn search_tree(&self, directory: &Node, name: &[u8]) -> FsResult<Search> {
         let mut path = self.tree_path(directory, name).await?;
-        loop {
+        let leaf = self.load_directory_block(directory, path.leaf.logical).await?;
+        let in_first = self.search_block(directory, leaf, name)?;
+        let mut last = in_first;
+        while matches!(last, Search::Absent(_)) && self.next_leaf(directory, &mut path, Reach::SameHash).await? {
             let leaf = self.load_directory_block(directory, path.leaf.logical).await?;
-            if let Some(found) = self.find_in_block(directory, leaf, name)? {
-                return Ok(Some(found));
-            }
-            if !self.next_leaf(directory, &mut path, Reach::SameHash).await? {
-                return Ok(None);
-            }
+            last = self.search_block(directory, leaf, name)?;
         }
+        Ok(if matches!(last, Search::Found(_)) { last } else { in_first })
     }
 
     /// The hash version of a tree and its number of index levels below the root.
@@ -207,8 +207,8 @@ impl Directories<'_> {
         for _ in 0..=3 {
             let path = self.tree_path(directory, entry.0).await?;
             let leaf = self.load_directory_block(directory, path.leaf.logical).await?;
-            if let Some(room) = self.room_for(directory, leaf, entry.0)? {
-                self.put_entry(handle, directory, (leaf, room), entry);
+            if let Some(vacancy) = self.room_for(directory, leaf, entry.0)? {
+                self.put_entry(handle, directory, vacancy, entry);
                 return Ok(());
             }
             let (parent, _) = *path.indexes.last().expect("a tree has a root");

@@ -181,12 +181,13 @@ impl RawGroupDescriptor {
 
     /// The checksum of the descriptor of `group`; 0 in an image without descriptor checksums.
     pub fn computed_checksum(&self, group: u32, layout: &Layout) -> u16 {
-        let bytes = &self.as_bytes()[..usize::from(layout.descriptor_size)];
-        let (before, after) = (&bytes[..CHECKSUM_OFFSET], &bytes[CHECKSUM_OFFSET + 2..]);
+        let length = usize::from(layout.descriptor_size);
         if layout.features.metadata_csum() {
-            let register = crc32c(layout.checksum_seed, &group.to_le_bytes());
-            crc32c(crc32c(crc32c(register, before), &[0; 2]), after) as u16
+            let cleared = RawGroupDescriptor { checksum: U16::ZERO, ..self.clone() };
+            crc32c(crc32c(layout.checksum_seed, &group.to_le_bytes()), &cleared.as_bytes()[..length]) as u16
         } else if layout.features.ro_compat.contains(RoCompat::GDT_CSUM) {
+            let (before, after) = self.as_bytes()[..length].split_at(CHECKSUM_OFFSET);
+            let after = &after[size_of::<U16>()..];
             crc16(crc16(crc16(crc16(!0, &layout.uuid), &group.to_le_bytes()), before), after)
         } else {
             0

@@ -367,7 +367,7 @@ impl Inode {
         if !layout.features.metadata_csum() {
             return;
         }
-        let checksum = computed_checksum(slot, inode, self, layout);
+        let checksum = clear_checksum(slot, inode, self, layout);
         slot[CHECKSUM_LO..CHECKSUM_LO + 2].copy_from_slice(&(checksum as u16).to_le_bytes());
         if self.extra_isize >= 4 {
             slot[CHECKSUM_HI..CHECKSUM_HI + 2].copy_from_slice(&((checksum >> 16) as u16).to_le_bytes());
@@ -394,7 +394,7 @@ pub fn verify_checksum(slot: &[u8], number: InodeNo, inode: &Inode, layout: &Lay
         return Ok(());
     }
     let half = |offset: usize| u32::from(u16::from_le_bytes([slot[offset], slot[offset + 1]]));
-    let expected = computed_checksum(slot, number, inode, layout);
+    let expected = clear_checksum(&mut slot.to_vec(), number, inode, layout);
     match inode.extra_isize >= 4 {
         true => {
             let found = half(CHECKSUM_LO) | half(CHECKSUM_HI) << 16;
@@ -404,18 +404,13 @@ pub fn verify_checksum(slot: &[u8], number: InodeNo, inode: &Inode, layout: &Lay
     }
 }
 
-/// The checksum of a slot, computed with zeros in the checksum's own field.
-fn computed_checksum(slot: &[u8], number: InodeNo, inode: &Inode, layout: &Layout) -> u32 {
-    let register = layout.inode_seed(number, inode.generation);
-    let register = crc32c(register, &slot[..CHECKSUM_LO]);
-    let register = crc32c(register, &[0; 2]);
-    match inode.extra_isize >= 4 {
-        false => crc32c(register, &slot[CHECKSUM_LO + 2..]),
-        true => {
-            let register = crc32c(register, &slot[CHECKSUM_LO + 2..CHECKSUM_HI]);
-            crc32c(crc32c(register, &[0; 2]), &slot[CHECKSUM_HI + 2..])
-        }
+/// Sets the checksum's own fields to zero and returns the checksum of the slot.
+fn clear_checksum(slot: &mut [u8], number: InodeNo, inode: &Inode, layout: &Layout) -> u32 {
+    slot[CHECKSUM_LO..CHECKSUM_LO + 2].fill(0);
+    if inode.extra_isize >= 4 {
+        slot[CHECKSUM_HI..CHECKSUM_HI + 2].fill(0);
     }
+    crc32c(layout.inode_seed(number, inode.generation), slot)
 }
 
 fn parse<'a>(

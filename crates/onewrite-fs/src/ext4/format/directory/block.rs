@@ -151,6 +151,29 @@ pub fn find<'a>(block: &'a [u8], name: &[u8], place: Place) -> Result<Option<Ent
     Ok(None)
 }
 
+/// Finds the used record named `name`; until then, the first record with room for an entry of this name.
+///
+/// # Errors
+/// A damaged record before it.
+pub(crate) fn find_or_room<'a>(
+    block: &'a [u8],
+    name: &[u8],
+    place: Place,
+) -> Result<(Option<Entry<'a>>, Option<Room>), FormatError> {
+    let needed = record_length(name.len());
+    let mut room = None;
+    for entry in Entries::new(block, place) {
+        let entry = entry?;
+        if entry.is_used() && entry.name == name {
+            return Ok((Some(entry), room));
+        }
+        if room.is_none() {
+            room = Room::beside(&entry, needed);
+        }
+    }
+    Ok((None, room))
+}
+
 /// Puts an entry into the first record with room for it and returns its offset. Returns `None` and changes nothing if
 /// no record has room. Does not look for the name: the caller must know that it is new.
 ///
@@ -178,6 +201,14 @@ pub(crate) struct Room {
     record_length: usize,
 }
 
+impl Room {
+    /// What a record has beside its own bytes, if that is enough.
+    fn beside(entry: &Entry<'_>, needed: usize) -> Option<Room> {
+        let (offset, used, record_length) = (entry.offset, entry.used_length(), entry.record_length);
+        (record_length >= used + needed && !entry.is_tail()).then_some(Room { offset, used, record_length })
+    }
+}
+
 /// The first record with room for an entry of this name.
 ///
 /// # Errors
@@ -185,10 +216,8 @@ pub(crate) struct Room {
 pub(crate) fn room_for(block: &[u8], name: &[u8], place: Place) -> Result<Option<Room>, FormatError> {
     let needed = record_length(name.len());
     for entry in Entries::new(block, place) {
-        let entry = entry?;
-        let used = entry.used_length();
-        if entry.record_length >= used + needed && !entry.is_tail() {
-            return Ok(Some(Room { offset: entry.offset, used, record_length: entry.record_length }));
+        if let Some(room) = Room::beside(&entry?, needed) {
+            return Ok(Some(room));
         }
     }
     Ok(None)
