@@ -44,12 +44,12 @@ impl Signal {
 
     /// Waits for the next [`Signal::notify_all`].
     pub async fn wait(&self) {
-        let seen = self.notified.get();
+        let mut place = Place { signal: self, seen: self.notified.get(), task: None };
         poll_fn(|_| {
-            if self.notified.get() != seen {
+            if place.has_passed() {
                 return Poll::Ready(());
             }
-            self.enlist();
+            place.take();
             Poll::Pending
         })
         .await;
@@ -61,12 +61,36 @@ impl Signal {
             self.wait().await;
         }
     }
+}
 
-    fn enlist(&self) {
-        let task = self.runtime.current_task();
-        let mut waiting = self.waiting.borrow_mut();
-        if waiting.last() != Some(&task) {
-            waiting.push(task);
+/// A wait's place among those of its signal. A task that polls the wait again keeps it; dropping the wait gives it back.
+struct Place<'a> {
+    signal: &'a Signal,
+    /// Notifications before the wait.
+    seen: u64,
+    task: Option<TaskId>,
+}
+
+impl Place<'_> {
+    fn has_passed(&self) -> bool {
+        self.signal.notified.get() != self.seen
+    }
+
+    fn take(&mut self) {
+        if self.task.is_none() {
+            let task = self.signal.runtime.current_task();
+            self.signal.waiting.borrow_mut().push(task);
+            self.task = Some(task);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(task) = self.task.filter(|_| !self.has_passed()) else { return };
+        let mut waiting = self.signal.waiting.borrow_mut();
+        if let Some(at) = waiting.iter().rposition(|waiter| *waiter == task) {
+            waiting.remove(at);
         }
     }
 }
@@ -245,6 +269,31 @@ mod tests {
     fn readers_share_and_writers_wait_their_turn() {
         assert_eq!(served("abCd"), [('a', 0), ('b', 0), ('C', 10), ('d', 20)]);
         assert_eq!(served("ABc"), [('A', 0), ('B', 10), ('c', 20)]);
+    }
+
+    #[test]
+    fn who_waits_beside_other_work_takes_one_place_and_gives_it_back() {
+        let executor = Executor::ideal();
+        let signal = Rc::new(Signal::new(&executor.runtime()));
+        let runtime = executor.runtime();
+        for _ in 0..3 {
+            let (waiter, worker) = (Rc::clone(&signal), runtime.clone());
+            runtime.spawn(async move {
+                let work = async {
+                    for _ in 0..100 {
+                        worker.sleep(Nanos(10)).await;
+                    }
+                };
+                either(waiter.wait(), work).await;
+            });
+        }
+        let (watched, watcher) = (Rc::clone(&signal), runtime.clone());
+        let at_work = executor.block_on(async move {
+            watcher.sleep(Nanos(995)).await;
+            watched.waiting.borrow().len()
+        });
+        executor.run_until_idle().unwrap();
+        assert_eq!((at_work.unwrap(), signal.waiting.borrow().len()), (3, 0));
     }
 
     #[test]

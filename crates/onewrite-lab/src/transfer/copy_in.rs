@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //! - A file gets its name only when it is complete: it is written as `.onewrite.part` in its directory, then renamed.
-//!   The file that it replaces stays until then.
+//!   The file that it replaces stays until then. A target that nobody can mount before the transfer ends
+//!   ([`CopyIn::unfinished`]) has no need of that.
 //! - A directory is copied once, and never into itself.
 //! - A problem with one entry does not stop the others; a problem with the target ends the transfer.
 
@@ -40,6 +41,8 @@ pub struct CopyIn<'a, F, S> {
     fs: &'a F,
     source: &'a S,
     origin: Origin,
+    /// Whether nobody can mount the target before the transfer ends.
+    is_unfinished: bool,
     watcher: &'a mut dyn Watcher,
     left: &'a mut Left,
     /// Inodes in `fs` of the files with several names.
@@ -74,6 +77,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
             fs,
             source,
             origin,
+            is_unfinished: false,
             watcher,
             left,
             links: BTreeMap::new(),
@@ -83,6 +87,11 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
             paths: Paths::new(Vec::new()),
             transferred: Transferred::default(),
         }
+    }
+
+    /// The same for a target that nobody can mount unless the transfer succeeds: files get their names at once.
+    pub fn unfinished(self) -> CopyIn<'a, F, S> {
+        CopyIn { is_unfinished: true, ..self }
     }
 
     /// Copies `node`, shown as `shown`, and everything below it into `directory` under `name`. Merges existing
@@ -172,8 +181,12 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
         Ok(())
     }
 
-    /// Inode and kind of the entry with a name in the target.
+    /// Inode and kind of the entry with a name in the target. In a directory that this transfer made there is none, for
+    /// no name comes twice.
     async fn existing(&self, directory: Ino, name: &[u8]) -> FsResult<Option<(Ino, FileKind)>> {
+        if self.is_unfinished && self.own.contains(&(0, directory.0)) {
+            return Ok(None);
+        }
         match self.fs.lookup(directory, name).await {
             Ok(ino) => Ok(Some((ino, self.fs.attributes(ino).await?.kind))),
             Err(FsError::NotFound(_)) => Ok(None),
@@ -232,18 +245,20 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
     /// Makes a complete entry that is no directory, and then gives it its name.
     async fn node(&mut self, entry: &Pending<S::Node>, attributes: &Attributes) -> Result<Ino, LabError> {
         let (directory, name) = (entry.to.0, &entry.to.1[..]);
+        let first = if self.is_unfinished { name } else { PARTIAL };
         let (partial, ino) = match attributes.kind {
             FileKind::Symlink => {
                 let target = self.source.read_link(&entry.node).await?;
-                partial(async |partial| self.fs.symlink(directory, partial, &target).await).await?
+                partial(first, async |partial| self.fs.symlink(directory, partial, &target).await).await?
             }
             _ => {
                 let new = node_of(attributes);
-                partial(async |partial| self.fs.create(directory, partial, new).await).await?
+                partial(first, async |partial| self.fs.create(directory, partial, new).await).await?
             }
         };
         let filled = self.fill(entry, attributes, ino).await;
         let named = match filled {
+            Ok(()) if partial == name => Ok(()),
             Ok(()) => Ok(self.fs.rename((directory, &partial), (directory, name), RenameManner::Replace).await?),
             Err(error) => Err(error),
         };
@@ -262,7 +277,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
     }
 
     async fn content(&mut self, node: &S::Node, size: u64, ino: Ino) -> Result<(), LabError> {
-        let (mut offset, mut size) = (0, size);
+        let (mut offset, mut size, mut written) = (0, size, 0);
         while let Some(range) = self.source.data(node, offset).await? {
             offset = range.start;
             while offset < range.end {
@@ -272,6 +287,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
                 }
                 if bytes.iter().any(|byte| *byte != 0) {
                     self.fs.write(ino, Position::At(offset), Content::Bytes(&bytes), Manner::default()).await?;
+                    written = offset + bytes.len() as u64;
                 }
                 offset += bytes.len() as u64;
                 self.watcher.moved(bytes.len() as u64)?;
@@ -284,6 +300,9 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
             size = size.max(offset);
         }
         self.transferred.bytes += size;
+        if size == written {
+            return Ok(());
+        }
         let size = AttributeChanges { size: Some(size), ..AttributeChanges::default() };
         Ok(self.fs.set_attributes(ino, size).await?)
     }
@@ -322,7 +341,7 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
             Some((ino, _)) if ino == known => Ok(()),
             Some(_) => {
                 let make = async |partial: &[u8]| self.fs.link(known, *directory, partial).await.map(|()| known);
-                let (partial, _) = partial(make).await?;
+                let (partial, _) = partial(PARTIAL, make).await?;
                 Ok(self.fs.rename((*directory, &partial), (*directory, name), RenameManner::Replace).await?)
             }
         }
@@ -383,9 +402,9 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
     }
 }
 
-/// Makes an entry under a free temporary name.
-async fn partial(make: impl AsyncFn(&[u8]) -> FsResult<Ino>) -> FsResult<(Vec<u8>, Ino)> {
-    let mut name = PARTIAL.to_vec();
+/// Makes an entry under the name `first`, or a free temporary one.
+async fn partial(first: &[u8], make: impl AsyncFn(&[u8]) -> FsResult<Ino>) -> FsResult<(Vec<u8>, Ino)> {
+    let mut name = first.to_vec();
     for number in 1..PARTIALS_MAX {
         match make(&name).await {
             Err(FsError::Exists(_)) => name = [PARTIAL, number.to_string().as_bytes()].concat(),

@@ -36,20 +36,23 @@ struct Inner {
     last: Option<Looked>,
     /// The file read last, kept open.
     reading: Option<(HostNode, File)>,
+    /// Room for names of extended attributes.
+    names: Vec<u8>,
 }
 
-/// An entry that is open, not for reading.
+/// What was found out about an entry.
 #[derive(Debug)]
 struct Looked {
     node: HostNode,
-    handle: File,
+    /// The entry, open but not for reading; `None` if it is open for reading.
+    handle: Option<File>,
     is_regular: bool,
     /// Its size if it is small and has no hole. Not of a file of size 0: in /proc such files have content.
     small_bytes: Option<u64>,
 }
 
 impl Looked {
-    fn new(node: &HostNode, handle: File, metadata: &Metadata) -> Looked {
+    fn new(node: &HostNode, handle: Option<File>, metadata: &Metadata) -> Looked {
         let size = metadata.len();
         let has_no_hole = metadata.is_file() && (1..=SMALL_BYTES).contains(&size) && metadata.blocks() * 512 >= size;
         let small_bytes = has_no_hole.then_some(size);
@@ -58,13 +61,38 @@ impl Looked {
 }
 
 /// An open entry that is asked for extended attributes.
-enum AttributeOwner {
-    Readable(File),
+enum AttributeOwner<'a> {
+    Readable(&'a File),
     /// Opened by its place alone. Such a descriptor is asked by its own path, so that no name is looked up again.
     Handle(File),
 }
 
-impl AttributeOwner {
+/// Which attribute could not be read, if it was one, and why.
+type Unread = (Option<Vec<u8>>, Errno);
+
+impl AttributeOwner<'_> {
+    /// All attributes; `names` is room for their names.
+    fn attributes(&self, names: &mut Vec<u8>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Unread> {
+        names.clear();
+        names.reserve(ATTRIBUTE_MAX);
+        match self.names(names) {
+            Err(Errno::NOTSUP | Errno::NOENT) => return Ok(Vec::new()),
+            other => other.map_err(|error| (None, error))?,
+        };
+        let mut attributes = Vec::new();
+        for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            let mut value = Vec::with_capacity(ATTRIBUTE_MAX);
+            match self.value(name, &mut value) {
+                // The attribute is gone, or only its name may be read.
+                Err(Errno::NODATA) => continue,
+                other => other.map_err(|error| (Some(name.to_vec()), error))?,
+            };
+            value.shrink_to_fit();
+            attributes.push((name.to_vec(), value));
+        }
+        Ok(attributes)
+    }
+
     fn names(&self, buffer: &mut Vec<u8>) -> Result<usize, Errno> {
         let room = rustix::buffer::spare_capacity(buffer);
         match self {
@@ -91,6 +119,8 @@ fn own_path(file: &File) -> String {
 pub struct HostNode {
     directory: usize,
     name: Vec<u8>,
+    /// Whether its directory called it a regular file.
+    seems_regular: bool,
 }
 
 impl HostTree {
@@ -102,7 +132,7 @@ impl HostTree {
         let root = Path::new("/");
         let failed = |error: std::io::Error| LabError::ReadFile { path: "/".into(), message: error.to_string() };
         let directories = Directories::new(root, Vec::new()).map_err(failed)?;
-        Ok(HostTree(RefCell::new(Inner { directories, last: None, reading: None })))
+        Ok(HostTree(RefCell::new(Inner { directories, last: None, reading: None, names: Vec::new() })))
     }
 
     /// The entry at `path`, which is absolute and contains no links (see `Path::canonicalize`).
@@ -119,7 +149,7 @@ impl HostTree {
                 .enter(directory, name)
                 .map_err(|error| LabError::ReadFile { path: path.display().to_string(), message: error.to_string() })?;
         }
-        Ok(HostNode { directory, name })
+        Ok(HostNode { directory, name, seems_regular: false })
     }
 }
 
@@ -130,16 +160,24 @@ impl Inner {
     }
 
     /// Where extended attributes are asked for: the open file if it is regular, which costs least; else a handle.
-    fn attribute_owner(&mut self, node: &HostNode) -> Result<AttributeOwner, LabError> {
+    fn attribute_owner(&mut self, node: &HostNode) -> Result<AttributeOwner<'_>, LabError> {
         let found = match self.looked_at(node) {
-            Some(looked) if looked.is_regular => {
-                let readable = self.file(node)?.try_clone();
-                return readable.map(AttributeOwner::Readable).map_err(|error| self.unreadable(node, &error));
-            }
-            Some(looked) => looked.handle.try_clone(),
-            None => return Ok(AttributeOwner::Handle(self.handle(node)?)),
+            Some(looked) if looked.is_regular => return Ok(AttributeOwner::Readable(self.file(node)?)),
+            Some(Looked { handle: Some(handle), .. }) => handle.try_clone(),
+            _ => return Ok(AttributeOwner::Handle(self.handle(node)?)),
         };
         found.map(AttributeOwner::Handle).map_err(|error| self.unreadable(node, &error))
+    }
+
+    /// Opens what seems to be a regular file for reading at once, which saves a descriptor. `None` if it is none, or
+    /// cannot be read: then a handle tells what it is.
+    fn open_regular(&mut self, node: &HostNode) -> Option<Metadata> {
+        let metadata = node.seems_regular.then(|| self.file(node).ok()?.metadata().ok()).flatten();
+        let found = metadata.filter(Metadata::is_file);
+        if found.is_none() {
+            self.reading = None;
+        }
+        found
     }
 
     /// What was found out about `node`, if it is the last entry that was looked at.
@@ -170,9 +208,13 @@ impl Source for HostTree {
     async fn attributes(&self, node: &HostNode) -> Result<(Attributes, Identity), LabError> {
         let mut inner = self.0.borrow_mut();
         (inner.reading, inner.last) = (None, None);
+        if let Some(metadata) = inner.open_regular(node) {
+            inner.last = Some(Looked::new(node, None, &metadata));
+            return Ok((attributes(&metadata), identity(&metadata)));
+        }
         let handle = inner.handle(node)?;
         let metadata = handle.metadata().map_err(|error| inner.unreadable(node, &error))?;
-        inner.last = Some(Looked::new(node, handle, &metadata));
+        inner.last = Some(Looked::new(node, Some(handle), &metadata));
         Ok((attributes(&metadata), identity(&metadata)))
     }
 
@@ -186,9 +228,10 @@ impl Source for HostTree {
         let opened = inner.directories.readable(directory).map_err(|error| failed(&inner, error))?;
         let mut children = Vec::new();
         for entry in Dir::new(opened).map_err(|error| failed(&inner, error.into()))? {
-            let name = entry.map_err(|error| failed(&inner, error.into()))?.file_name().to_bytes().to_vec();
+            let entry = entry.map_err(|error| failed(&inner, error.into()))?;
+            let (name, seems_regular) = (entry.file_name().to_bytes().to_vec(), entry.file_type().is_file());
             if name != b"." && name != b".." {
-                children.push((name.clone(), HostNode { directory, name }));
+                children.push((name.clone(), HostNode { directory, name, seems_regular }));
             }
         }
         children.sort_by(|one, other| one.0.cmp(&other.0));
@@ -204,27 +247,16 @@ impl Source for HostTree {
 
     async fn extended_attributes(&self, node: &HostNode) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LabError> {
         let mut inner = self.0.borrow_mut();
-        let owner = inner.attribute_owner(node)?;
-        let mut names = Vec::with_capacity(ATTRIBUTE_MAX);
-        match owner.names(&mut names) {
-            Err(Errno::NOTSUP | Errno::NOENT) => return Ok(Vec::new()),
-            other => other.map_err(|error| inner.unreadable(node, &error))?,
-        };
-        let mut attributes = Vec::new();
-        for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-            let mut value = Vec::with_capacity(ATTRIBUTE_MAX);
-            match owner.value(name, &mut value) {
-                // The attribute is gone, or only its name may be read.
-                Err(Errno::NODATA) => continue,
-                other => other.map_err(|error| {
-                    let name = String::from_utf8_lossy(name);
-                    inner.unreadable(node, &format!("extended attribute `{name}`: {error}"))
-                })?,
-            };
-            value.shrink_to_fit();
-            attributes.push((name.to_vec(), value));
-        }
-        Ok(attributes)
+        let mut names = std::mem::take(&mut inner.names);
+        let found = inner.attribute_owner(node)?.attributes(&mut names);
+        inner.names = names;
+        found.map_err(|(name, error)| match name {
+            Some(name) => {
+                let name = String::from_utf8_lossy(&name);
+                inner.unreadable(node, &format!("extended attribute `{name}`: {error}"))
+            }
+            None => inner.unreadable(node, &error),
+        })
     }
 
     async fn data(&self, node: &HostNode, offset: u64) -> Result<Option<Range<u64>>, LabError> {

@@ -73,7 +73,7 @@ async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Lef
     let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::new(&from.display().to_string()));
     let root = tree.at(&path)?;
     watcher.weigh(&tree, std::iter::once(root.clone())).await;
-    let mut copy = CopyIn::new((&fs, &tree, Origin::Elsewhere), &mut watcher, &mut left);
+    let mut copy = CopyIn::new((&fs, &tree, Origin::Elsewhere), &mut watcher, &mut left).unfinished();
     let shown = from.as_os_str().as_encoded_bytes();
     let copied = copy.tree(&root, shown, fs.root(), None).await;
     drop(copy);
