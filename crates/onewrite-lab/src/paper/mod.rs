@@ -16,6 +16,7 @@ mod entry;
 pub mod false_recovery;
 mod flushes;
 mod found;
+mod git;
 pub mod groups;
 mod journals;
 mod measure;
@@ -28,6 +29,7 @@ mod rows;
 mod scoreboard;
 pub mod scores;
 mod staging;
+mod sync_drop;
 mod terms;
 pub mod ts_clock;
 mod verdict;
@@ -80,6 +82,6 @@ mod tests {
 
     #[test]
     fn a_row_without_an_experiment_says_so() {
-        assert!(run(&row("ldj-git")).unwrap_err().to_string().contains("ldj-git"));
+        assert!(run(&row("stage-size")).unwrap_err().to_string().contains("stage-size"));
     }
 }

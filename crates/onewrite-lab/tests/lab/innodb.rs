@@ -9,7 +9,7 @@ use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
 const PAGE_BYTES: u64 = 16 << 10;
 
 fn run(load: Load, doublewrite: Option<Doublewrite>, mode: Mode, (operations, seed): (u32, u64)) -> RunResult {
-    let job = JobSpec::Innodb(InnodbJob { load, doublewrite, operations: Some(operations) });
+    let job = JobSpec::Innodb(InnodbJob { doublewrite, operations: Some(operations), ..InnodbJob::new(load) });
     let spec = RunSpec { seed, ..RunSpec::new(job, Stack::Ext4(mode), "nvme-share") };
     let device = Profile::load("nvme-share").unwrap().device(Some(1 << 30)).unwrap();
     session::run(&spec, device, Extras::default()).unwrap()
