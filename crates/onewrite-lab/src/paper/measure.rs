@@ -152,7 +152,9 @@ impl Measured {
     pub(super) fn cases_in_words(&self) -> String {
         let told = |case: &Case| {
             let mark = if case.verdict(self.terms) == Some(Verdict::Differs) { " DIFFERS" } else { "" };
-            format!("{} {}{mark}", case.label(), rounded(case.figure))
+            let range = |(least, most)| format!(" [{}, {}]", rounded(least), rounded(most));
+            let range = case.range.map(range).unwrap_or_default();
+            format!("{} {}{range}{mark}", case.label(), rounded(case.figure))
         };
         if self.cases.len() <= CASES_SHOWN {
             return self.cases.iter().map(told).collect::<Vec<_>>().join("; ");

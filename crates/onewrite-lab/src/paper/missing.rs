@@ -8,8 +8,6 @@ const STAGE_FS: &str =
 const OPEN_CHANNEL: &str = "the profile ocssd-huawei states this time itself; a row would compare it with itself";
 /// Rows of figure 3-10.
 const CLEANING: &str = "F2FS cleans by SHARE, but no experiment fills it as figure 3-10 does";
-/// Rows of sysbench in the set-ups of papers 001 and 003.
-const OLTP: &str = "the engine of InnoDB's shape runs; no experiment has the paper's set-up and its 128 threads yet";
 
 /// Ids and reasons, in the order of the scoreboard.
 pub(super) const MISSING: &[(&str, &str)] = &[

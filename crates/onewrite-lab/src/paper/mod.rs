@@ -28,6 +28,7 @@ pub mod results;
 mod rows;
 mod scoreboard;
 pub mod scores;
+mod spread;
 mod staging;
 mod sync_drop;
 mod terms;

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use crate::error::LabError;
 
 /// The commit that is cloned.
-const COMMIT: &str = "c9fd3529";
+const COMMIT: &str = "c9fd352fd9a4407857590bf9dcde6577581f1f79";
 /// Bytes of one write to a pack and to anything else.
 const PACK_PIECE: usize = 4096;
 const PIECE: usize = 8192;
