@@ -7,7 +7,8 @@
 //!
 //! OLTP of the other papers (`001` §6.1, `003` §5: rows `ldj-*oltp*`, `zp-sysbench`) is the same shape with 128 clients
 //! and sysbench's own rows, and doublewrite where the mode does not log content: on `ordered` and `zp`. The pool holds
-//! half of the data as in `papers/000`; neither paper names its own. Logs are scaled with the data (2% of 40 GB here).
+//! half of the data as in `papers/000`; neither paper names its own. The data are an 80th of the LDJ paper's 40 GB, the
+//! log of LDJ an eighth of its 5 GB, the rivals' ext4's 128 MB.
 
 use onewrite_block::MIB;
 use onewrite_fs::ext4::Mode;
