@@ -20,6 +20,7 @@ mod age;
 mod error;
 mod file;
 pub mod ftl;
+mod gate;
 mod hdd;
 mod latency;
 pub mod micro;
@@ -32,7 +33,9 @@ pub use error::Error;
 pub use file::{Access, FileDisk, Hold, Submission, loops_on};
 pub use hdd::HardDisk;
 pub use latency::{Latencies, Latency, LatencyBucket};
-pub use profile::{BufferSide, DiskSide, Eviction, FlashSide, FtlKind, HostSide, Layer, Profile, Victim};
+pub use profile::{
+    BufferSide, DiskSide, Eviction, FlashSide, FtlKind, HostSide, Layer, MapLogKind, Profile, Queues, Victim,
+};
 pub use ssd::{
     DieOperation, MediumFaults, MediumOperation, OperationKind, OperationLatency, Rules, Shape, Sound, Ssd, UnderWay,
     Wear,

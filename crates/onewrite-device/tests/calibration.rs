@@ -25,15 +25,6 @@ fn buffer_and_flash_reads_of_the_850_pro_are_the_papers() {
 }
 
 #[test]
-fn an_fsync_costs_what_the_paper_measured() {
-    let rows = [("sata-850pro", 7.3), ("nvme-960pro", 17.8), ("hdd-barracuda", 9.1)];
-    let measure = |name| micro::sync_drop(&profile(name), BYTES).unwrap();
-    let found = rows.map(|(name, paper)| (name, paper, measure(name)));
-    found.iter().for_each(|(name, _, found)| println!("{name}: {found:?}"));
-    found.iter().for_each(|(name, paper, found)| assert_near(name, found.times, *paper, 0.1));
-}
-
-#[test]
 fn the_share_device_is_as_fast_as_the_dissertation_says() {
     let load = |is_write| Load { is_random: true, is_write, request_bytes: 4096, depth: 128, flush_every: 0 };
     let bytes = 2048 * MIB;

@@ -5,7 +5,7 @@ mod support;
 
 use onewrite_block::{Choices, Device, MIB, PowerCut};
 use onewrite_device::ftl::FtlDevice;
-use onewrite_device::{Layer, MediumFaults, Profile, Ssd};
+use onewrite_device::{Layer, MapLogKind, MediumFaults, Profile, Ssd};
 use support::{Driver, Mix};
 
 const BALANCED: Mix =
@@ -36,6 +36,21 @@ fn short_lives_take_the_map_log_round_and_lose_nothing() {
             let mix = Mix { flush: 40, trim: 3, share: 3, pages_max: 4, ..BALANCED };
             let driver = torture(profile, mix, seed, 6000, 40);
             assert!(driver.cuts > 300, "{profile}: {} cuts", driver.cuts);
+        }
+    }
+}
+
+/// The same promises where the map log takes whole segments; `nvme-share` beside SHAREs, `nvme-750` with a capacitor.
+#[test]
+fn a_map_log_of_whole_segments_keeps_every_promise() {
+    for name in ["sata-850pro", "nvme-share", "nvme-750"] {
+        for (seed, pace) in [(0, 400), (1, 400), (2, 40), (3, 40)] {
+            let mut profile = Profile::load(name).unwrap();
+            profile.flash.as_mut().unwrap().map_log = MapLogKind::Segments;
+            let mut driver = Driver::new(profile.ssd(Some(4 * MIB)).unwrap());
+            let mix = Mix { flush: 20, ..BALANCED };
+            driver.torture(&mix, 4000, pace, &mut Choices::new(seed));
+            assert!(driver.cuts > 5, "{name}: {} cuts", driver.cuts);
         }
     }
 }

@@ -6,9 +6,17 @@
 //! page of a row senses or programs the row. Further pages of it only cross the channel, because the controller gathers
 //! rows in its buffer, whatever happens between. Operations of one request depend on each other only through the dies
 //! that they share.
+//!
+//! **Reads of the host** wait behind all that a die was given, or, with [`ReadTurn::First`], only for the operation
+//! under way, which a flash that suspends interrupts; what waits then ends later by the time of the read. What was
+//! ordered keeps the end that it was given: later work of the die bears the delay. What the layer reads for itself
+//! (merges, collection) takes its turn.
+
+use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::address::FlashBlock;
-use crate::ssd::model::Timing;
+use crate::ssd::model::{SUSPENSIONS_MAX, Timing};
 use crate::ssd::shape::Shape;
 
 /// A row of a block: the pages that a die takes at once.
@@ -19,13 +27,68 @@ struct Row {
     number: u32,
 }
 
+/// When a die senses a page for the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadTurn {
+    /// Behind everything that it was given before.
+    InTurn,
+    /// Behind what is under way.
+    First,
+}
+
+/// A program or erase that a die was given.
 #[derive(Clone, Copy, Debug)]
+struct Ordered {
+    start: u64,
+    end: u64,
+    suspensions: u32,
+}
+
+#[derive(Clone, Debug)]
 struct Die {
     busy_until: u64,
+    /// The end of its last read for the host that did not wait its turn.
+    read_until: u64,
+    /// What it was given, in order; empty if reads wait their turn.
+    ordered: VecDeque<Ordered>,
     /// The row sensed last.
     read: Option<Row>,
     /// The row programmed last.
     programmed: Option<Row>,
+}
+
+impl Die {
+    /// Gives it a program or erase that may start and ends at these times.
+    fn order(&mut self, Range { start, end }: Range<u64>, read_turn: ReadTurn) {
+        if read_turn == ReadTurn::First {
+            self.ordered.push_back(Ordered { start: self.busy_until.max(start), end, suspensions: 0 });
+        }
+        self.busy_until = end;
+    }
+
+    /// The moment at which it can sense for a read that comes at `time` and does not wait its turn.
+    fn turn(&mut self, time: u64, suspend: Option<u64>) -> u64 {
+        while self.ordered.pop_front_if(|first| first.end <= time).is_some() {}
+        let free = self.read_until.max(time);
+        let Some(first) = self.ordered.front_mut().filter(|first| first.start <= time) else { return free };
+        match suspend {
+            Some(overhead) if first.suspensions < SUSPENSIONS_MAX => {
+                first.suspensions += 1;
+                free.max(time + overhead)
+            }
+            _ => free.max(first.end),
+        }
+    }
+
+    /// What waits ends later, after a read that came at `time`, ends at `end` and held the die so long.
+    fn delay(&mut self, time: u64, end: u64, lasts: u64) {
+        self.read_until = end;
+        self.busy_until = self.busy_until.max(time) + lasts;
+        for waiting in self.ordered.iter_mut().filter(|waiting| waiting.end > time) {
+            waiting.start += if waiting.start > time { lasts } else { 0 };
+            waiting.end += if waiting.start > time || waiting.suspensions > 0 { lasts } else { 0 };
+        }
+    }
 }
 
 /// See the module's head. Times are in nanoseconds.
@@ -33,23 +96,28 @@ struct Die {
 pub(crate) struct Clock {
     timing: Timing,
     planes: u32,
+    read_turn: ReadTurn,
     dies: Vec<Die>,
     channels: Vec<u64>,
     begin: u64,
+    /// Whether the present request is a read of the host that goes first.
+    is_urgent: bool,
     end: u64,
     last: u64,
 }
 
 impl Clock {
     /// The clock of flash of this shape.
-    pub(crate) fn new(timing: Timing, shape: &Shape) -> Clock {
-        let die = Die { busy_until: 0, read: None, programmed: None };
+    pub(crate) fn new(timing: Timing, shape: &Shape, read_turn: ReadTurn) -> Clock {
+        let die = Die { busy_until: 0, read_until: 0, ordered: VecDeque::new(), read: None, programmed: None };
         Clock {
             timing,
             planes: shape.planes,
+            read_turn,
             dies: vec![die; shape.dies as usize],
             channels: vec![0; shape.channels as usize],
             begin: 0,
+            is_urgent: false,
             end: 0,
             last: 0,
         }
@@ -57,8 +125,13 @@ impl Clock {
 
     /// Assigns the following operations to a request that the flash may start at `time`.
     pub(crate) fn begin(&mut self, time: u64) {
-        self.begin = time;
-        self.end = time;
+        (self.begin, self.end, self.is_urgent) = (time, time, false);
+    }
+
+    /// The same for a read of the host.
+    pub(crate) fn begin_read(&mut self, time: u64) {
+        self.begin(time);
+        self.is_urgent = self.read_turn == ReadTurn::First;
     }
 
     /// The time at which the last operation of the present request ends.
@@ -83,7 +156,10 @@ impl Clock {
 
     /// The power failed: no operation is under way.
     pub(crate) fn stop(&mut self) {
-        self.dies.iter_mut().for_each(|die| die.busy_until = 0);
+        for die in &mut self.dies {
+            (die.busy_until, die.read_until) = (0, 0);
+            die.ordered.clear();
+        }
         self.channels.fill(0);
         self.forget_rows();
     }
@@ -106,6 +182,9 @@ impl Clock {
     pub(crate) fn read(&mut self, block: FlashBlock, offset: u32) {
         let (die, row) = self.row(block, offset);
         let channel = self.channel(die);
+        if self.is_urgent {
+            return self.read_first(die, row);
+        }
         let state = &mut self.dies[die];
         let mut time = self.begin.max(state.busy_until);
         if state.read != Some(row) {
@@ -116,6 +195,19 @@ impl Clock {
         self.channels[channel] = time;
         state.busy_until = time;
         self.ends(time);
+    }
+
+    /// Reads for the host before what waits at the die. The channel is free but for the pages of other such reads.
+    fn read_first(&mut self, die: usize, row: Row) {
+        let sense = if self.dies[die].read == Some(row) { 0 } else { self.timing.read };
+        let (suspend, lasts) = (self.timing.suspend, sense + self.timing.channel_page);
+        let channel = self.channel(die);
+        let state = &mut self.dies[die];
+        let end = state.turn(self.begin, suspend) + lasts;
+        state.read = Some(row);
+        state.delay(self.begin, end, lasts + suspend.unwrap_or(0));
+        self.channels[channel] += self.timing.channel_page;
+        self.ends(end);
     }
 
     /// Reads an out-of-band area. It senses the row if that was not the last one; a few bytes cross the channel in no
@@ -142,14 +234,14 @@ impl Clock {
             time += self.timing.program[row.number as usize % self.timing.program.len()];
             state.programmed = Some(row);
         }
-        state.busy_until = time;
+        state.order(self.begin..time, self.read_turn);
         self.ends(time);
     }
 
     pub(crate) fn erase(&mut self, block: FlashBlock) {
         let mut time = 0;
         for die in &mut self.dies {
-            die.busy_until = self.begin.max(die.busy_until) + self.timing.erase;
+            die.order(self.begin..self.begin.max(die.busy_until) + self.timing.erase, self.read_turn);
             time = time.max(die.busy_until);
             die.read.take_if(|row| row.block == block);
             die.programmed.take_if(|row| row.block == block);

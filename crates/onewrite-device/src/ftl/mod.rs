@@ -17,7 +17,7 @@
 //! event-driven SSD.
 
 mod bast;
-mod clock;
+pub(crate) mod clock;
 mod counters;
 mod device;
 mod dftl;

@@ -36,7 +36,7 @@ pub struct TimedFtl {
 impl TimedFtl {
     /// `ftl` on flash and behind a host side of this model.
     pub(crate) fn new(mut ftl: Box<dyn Ftl>, model: Model) -> TimedFtl {
-        ftl.flash_mut().set_clock(Clock::new(model.timing.clone(), &model.shape));
+        ftl.flash_mut().set_clock(Clock::new(model.timing.clone(), &model.shape, model.read_turn()));
         TimedFtl {
             ftl,
             under_way: BinaryHeap::new(),
@@ -114,7 +114,7 @@ impl TimedFtl {
     /// If the power fails.
     pub fn read(&mut self, pages: Range<Lpn>) -> Result<(), PowerLost> {
         let begin = self.admit();
-        self.clock().begin(begin);
+        self.clock().begin_read(begin);
         let mut done = begin;
         for lpn in each(pages) {
             self.ftl.read(lpn)?;

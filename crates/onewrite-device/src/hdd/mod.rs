@@ -22,6 +22,7 @@ use onewrite_block::{
     PowerCut, RecoveryReport, Request, Token,
 };
 
+use crate::gate::{Gate, Queuing};
 pub(crate) use mechanics::Mechanics;
 
 /// Most pages in one write of the arm.
@@ -43,6 +44,8 @@ pub(crate) struct DiskModel {
     pub(crate) flush: u64,
     pub(crate) link_page: u64,
     pub(crate) cache_pages: usize,
+    /// Which commands the disk holds at once.
+    pub(crate) queuing: Queuing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +102,7 @@ pub struct HardDisk {
     /// The page that last passed under the head.
     head: Lpn,
     look_ahead: Option<LookAhead>,
+    gate: Gate<Token>,
     active: BTreeMap<u32, (Request, Vec<Page>)>,
     stages: BinaryHeap<Reverse<Due>>,
     stages_set: u64,
@@ -119,6 +123,7 @@ impl HardDisk {
     pub(crate) fn new(model: DiskModel) -> HardDisk {
         HardDisk {
             platter: Image::new(model.geometry.pages),
+            gate: Gate::new(model.queuing),
             model,
             cache: BTreeMap::new(),
             next_ticket: 1,
@@ -145,6 +150,13 @@ impl HardDisk {
     fn at(&mut self, moment: u64, token: Token, stage: RequestStage) {
         self.stages_set += 1;
         self.stages.push(Reverse(Due { moment, number: self.stages_set, token: token.0, stage }));
+    }
+
+    /// Begins with the requests that may begin now.
+    fn begin_next(&mut self) {
+        while let Some(token) = self.gate.next() {
+            self.at(self.now + self.model.command, token, RequestStage::Decoded);
+        }
     }
 
     fn cross_link(&mut self, pages: u64) -> u64 {
@@ -368,6 +380,8 @@ impl HardDisk {
             }
             RequestStage::Done => {
                 let (_, pages) = self.active.remove(&token.0).expect("a request ends once");
+                self.gate.leave();
+                self.begin_next();
                 let outcome = self.failed.remove(&token.0).map_or(Ok(pages), Err);
                 completed.push(Completion { token, outcome });
             }
@@ -385,8 +399,9 @@ impl Device for HardDisk {
         let depth = self.model.geometry.queue_depth as usize;
         assert!(self.active.len() < depth, "more than {depth} requests under way");
         self.now = now.0;
+        self.gate.join(token, self.gate.is_alone(&request.operation));
         self.active.insert(token.0, (request, Vec::new()));
-        self.at(self.now + self.model.command, token, RequestStage::Decoded);
+        self.begin_next();
     }
 
     fn next_event(&self) -> NextEvent {
@@ -451,6 +466,7 @@ impl PowerCut for HardDisk {
             }
         }
         self.cache.clear();
+        self.gate = Gate::new(self.model.queuing);
         self.active.clear();
         self.stages.clear();
         self.reads.clear();

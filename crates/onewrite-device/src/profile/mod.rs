@@ -4,23 +4,24 @@
 //! measurements. An uncertain number has its range as a comment, so that a sweep can vary it.
 
 mod layers;
+mod sides;
 
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use onewrite_block::{
-    EvictionOrder, GIB, Geometry, MIB, PAGE_SIZE, PowerCut, PowerLoss, RecoveryReport, TrimRead, WriteBuffer,
-};
+use onewrite_block::{GIB, Geometry, MIB, PAGE_SIZE, PowerCut, PowerLoss, RecoveryReport, TrimRead, WriteBuffer};
 use serde::Deserialize;
 
 use crate::age::Age;
 use crate::error::Error;
-use crate::hdd::{DiskModel, HardDisk, Mechanics};
+use crate::hdd::{DiskModel, HardDisk};
 use crate::ssd::backing::Backing;
-use crate::ssd::model::{Model, Timing, VictimPolicy};
-use crate::ssd::shape::{FlashPlan, Shape};
+use crate::ssd::model::{Model, Timing};
+use crate::ssd::shape::Shape;
 use crate::ssd::{Ssd, share_pairs_max};
 pub use layers::{FtlKind, Layer};
+pub use sides::{BufferSide, DiskSide, Eviction, FlashSide, HostSide, MapLogKind, Queues, Victim};
+use sides::{nanos, page_nanos};
 
 /// Name and text of every profile, in the order of lists.
 const PROFILES: &[(&str, &str)] = &[
@@ -57,174 +58,6 @@ pub struct Profile {
     pub flash: Option<FlashSide>,
     /// The mechanics of a hard disk. A profile has either flash and a buffer, or these.
     pub disk: Option<DiskSide>,
-}
-
-/// The mechanics of a hard disk.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DiskSide {
-    /// Capacity of the real disk. A smaller disk is its outer edge.
-    pub full_bytes: u64,
-    /// Turns of the platter per minute.
-    pub turns_per_minute: f64,
-    /// A seek to the next track, in microseconds.
-    pub track_seek_us: f64,
-    /// A seek over all tracks, in microseconds.
-    pub full_seek_us: f64,
-    /// Speed of the platter under the head in MB/s.
-    pub media_mb_s: f64,
-    /// Bytes of the write cache.
-    pub cache_bytes: u64,
-}
-
-/// The host interface.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HostSide {
-    /// Requests that may be under way at once.
-    pub queue_depth: u32,
-    /// Most pages in one read or write.
-    pub transfer_pages_max: u32,
-    /// Time from submission until the controller understands a command, in microseconds.
-    pub command_us: f64,
-    /// Least time between two commands, in microseconds.
-    pub command_interval_us: f64,
-    /// Speed of the link in MB/s; 0 for infinite.
-    pub link_mb_s: f64,
-    /// Whether the link carries both directions at once.
-    pub link_is_duplex: bool,
-    /// Whether writes may carry FUA.
-    pub fua: bool,
-    /// Whether the device supports SHARE.
-    pub share: bool,
-    /// Time of a TRIM, in microseconds.
-    pub trim_us: f64,
-    /// Time of a FLUSH without its programs, in microseconds.
-    pub flush_us: f64,
-}
-
-/// The write buffer.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BufferSide {
-    /// The first page may leave the buffer after this many bytes written.
-    pub eviction_begins_bytes: u64,
-    /// All earlier pages have left after this many bytes written.
-    pub eviction_certain_bytes: u64,
-    /// Whether a capacitor saves the buffer in a power cut.
-    pub capacitor: bool,
-    /// Which page leaves first.
-    #[serde(default)]
-    pub eviction_order: Eviction,
-}
-
-/// Which page leaves the write buffer first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Eviction {
-    /// The page written longest ago, as in the papers' device.
-    #[default]
-    LeastRecentlyWritten,
-    /// Any page.
-    Unspecified,
-}
-
-impl From<Eviction> for EvictionOrder {
-    fn from(eviction: Eviction) -> EvictionOrder {
-        match eviction {
-            Eviction::LeastRecentlyWritten => EvictionOrder::LeastRecentlyWritten,
-            Eviction::Unspecified => EvictionOrder::Unspecified,
-        }
-    }
-}
-
-/// The flash.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlashSide {
-    /// Channels between controller and dies.
-    pub channels: u32,
-    /// Number of dies.
-    pub dies: u32,
-    /// Pages of 4 KiB that a die programs at once: planes times size of the flash page.
-    pub planes: u32,
-    /// Pages of 4 KiB in an erase block over all planes; a multiple of the planes.
-    pub pages_per_block: u32,
-    /// Spare share of the logical capacity.
-    pub spare_percent: f64,
-    /// Time to sense a page, in microseconds.
-    pub read_us: f64,
-    /// Times to program a page, in microseconds, for each kind of page in turn (SLC 1, MLC 2, TLC 3, QLC 4 numbers).
-    pub program_us: Vec<f64>,
-    /// Time to erase a block, in microseconds.
-    pub erase_us: f64,
-    /// Speed of a channel in MB/s; 0 for infinite.
-    pub channel_mb_s: f64,
-    /// The layer that translates pages to flash.
-    #[serde(default)]
-    pub ftl: FtlKind,
-    /// Bytes of the mapping cache of [`Layer::Dftl`]; `None` for a share of the device, [`Layer::CAPACITY_PER_CACHE`].
-    pub map_cache_bytes: Option<u64>,
-    /// Conventional bytes behind the zones of [`Layer::Open`].
-    #[serde(skip)]
-    pub(crate) tail_bytes: u64,
-    /// Most zones of [`Layer::Open`] that are open at once.
-    #[serde(default = "any_number")]
-    pub open_zones_max: u32,
-    /// Log blocks of a hybrid layer ([`Layer::Fast`], [`Layer::Bast`]); `None` for as many as the spare blocks allow.
-    pub log_blocks: Option<u32>,
-    /// Whether the caller requested that number; if not, fewer spare blocks reduce it.
-    #[serde(skip)]
-    pub(crate) is_log_asked: bool,
-    /// A die collects while it has fewer free blocks than this.
-    pub collect_below_blocks: usize,
-    /// How a die chooses its victim.
-    #[serde(default)]
-    pub victim: Victim,
-    /// Number of blocks that `windowed` compares.
-    #[serde(default)]
-    pub victim_window_blocks: usize,
-    /// Static wear levelling starts if the erase counts of a die differ by more than this; 0 for none.
-    #[serde(default)]
-    pub wear_spread_max: u32,
-    /// Time to interrupt a program or erase for a read, in microseconds; 0 if the flash cannot.
-    #[serde(default)]
-    pub suspend_us: f64,
-    /// Whether recovery finds pages by their out-of-band areas if the map log does not name them yet (`papers/003`
-    /// §2.1).
-    #[serde(default = "yes")]
-    pub oob_hints: bool,
-}
-
-fn any_number() -> u32 {
-    u32::MAX
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// How a die chooses its victim.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Victim {
-    /// Fewest valid pages.
-    #[default]
-    Greedy,
-    /// Best ratio of gain to cost (Kawaguchi et al., USENIX 1995).
-    CostBenefit,
-    /// Fewest valid pages among the blocks closed first (Hu et al., SYSTOR 2009).
-    Windowed,
-}
-
-/// Microseconds as whole nanoseconds.
-fn nanos(micros: f64) -> u64 {
-    (micros * 1000.0).round() as u64
-}
-
-/// Time of a page at a speed in MB/s, in whole nanoseconds.
-fn page_nanos(mb_s: f64) -> u64 {
-    if mb_s > 0.0 { (PAGE_SIZE as f64 * 1000.0 / mb_s).round() as u64 } else { 0 }
 }
 
 impl Profile {
@@ -391,6 +224,9 @@ impl Profile {
             geometry: Geometry { oob_hints: flash.oob_hints, ..self.geometry(shape, buffer) },
             shape,
             timing: self.timing(flash),
+            queuing: self.host.queues.into(),
+            reads_first: flash.reads_first.unwrap_or(self.host.queue_depth > 1),
+            map_log: flash.map_log,
             eviction_begins: buffer.eviction_begins_bytes / PAGE_SIZE as u64,
             eviction_certain: buffer.eviction_certain_bytes / PAGE_SIZE as u64,
             has_capacitor: buffer.capacitor,
@@ -438,6 +274,7 @@ impl Profile {
             flush: nanos(self.host.flush_us),
             link_page: page_nanos(self.host.link_mb_s),
             cache_pages: (disk.cache_bytes / PAGE_SIZE as u64) as usize,
+            queuing: self.host.queues.into(),
         })
     }
 
@@ -466,6 +303,7 @@ impl Profile {
         Timing {
             command: nanos(self.host.command_us),
             command_interval: nanos(self.host.command_interval_us),
+            write_interval: nanos(self.host.write_interval_us.max(self.host.command_interval_us)),
             link_page: page_nanos(self.host.link_mb_s),
             link_is_duplex: self.host.link_is_duplex,
             read: nanos(flash.read_us),
@@ -475,69 +313,6 @@ impl Profile {
             channel_page: page_nanos(flash.channel_mb_s),
             trim: nanos(self.host.trim_us),
             flush: nanos(self.host.flush_us),
-        }
-    }
-}
-
-impl FlashSide {
-    fn refusal(&self) -> Option<&'static str> {
-        let is_whole = self.planes.is_power_of_two() && self.pages_per_block.is_multiple_of(self.planes);
-        if !is_whole || self.planes > self.pages_per_block || self.planes > 32 {
-            return Some("planes must be a power of two up to 32, pages_per_block a multiple of them");
-        }
-        if !(1..=64).contains(&self.dies) || !self.dies.is_power_of_two() || self.channels == 0 {
-            return Some("dies must be a power of two up to 64, on at least one channel");
-        }
-        if self.program_us.is_empty() || self.collect_below_blocks < 2 {
-            return Some("program_us needs a number, collect_below_blocks two blocks");
-        }
-        let lacks_window = self.victim == Victim::Windowed && self.victim_window_blocks == 0;
-        lacks_window.then_some("windowed victims need victim_window_blocks")
-    }
-
-    fn plan(&self) -> FlashPlan {
-        FlashPlan {
-            channels: self.channels,
-            dies: self.dies,
-            planes: self.planes,
-            pages_per_block: self.pages_per_block,
-            spare_percent: self.spare_percent,
-        }
-    }
-
-    fn victim_policy(&self) -> VictimPolicy {
-        match self.victim {
-            Victim::Greedy => VictimPolicy::Greedy,
-            Victim::CostBenefit => VictimPolicy::CostBenefit,
-            Victim::Windowed => VictimPolicy::Windowed(self.victim_window_blocks),
-        }
-    }
-}
-
-impl BufferSide {
-    fn refusal(&self) -> Option<&'static str> {
-        let is_narrow = self.eviction_certain_bytes < self.eviction_begins_bytes + 64 * PAGE_SIZE as u64;
-        is_narrow.then_some("eviction_certain_bytes must be 256 KiB beyond eviction_begins_bytes")
-    }
-}
-
-impl DiskSide {
-    fn refusal(&self) -> Option<&'static str> {
-        let positive = self.turns_per_minute > 0.0 && self.media_mb_s > 0.0 && self.track_seek_us > 0.0;
-        let has_track = positive && self.mechanics(1024).track_pages > 1;
-        let is_whole = has_track && self.full_seek_us >= self.track_seek_us && self.cache_bytes >= MIB;
-        (!is_whole).then_some("turns, speeds and seeks must be positive, the cache at least 1 MiB")
-    }
-
-    fn mechanics(&self, pages: u64) -> Mechanics {
-        let turn = nanos(60.0e6 / self.turns_per_minute);
-        Mechanics {
-            turn,
-            track_seek: nanos(self.track_seek_us),
-            full_seek: nanos(self.full_seek_us),
-            track_pages: turn / page_nanos(self.media_mb_s).max(1),
-            pages,
-            stroke: (pages * PAGE_SIZE as u64) as f64 / self.full_bytes as f64,
         }
     }
 }

@@ -9,10 +9,11 @@ use onewrite_block::{Choices, Page};
 use super::Ssd;
 use super::die::{Activity, Suspended};
 use super::dump::Dump;
-use super::log_page::{Content, LogPage};
+use super::log_page::{Content, LogPage, SEGMENT_ENTRIES};
 use super::mapping::Record;
 use super::oob::Oob;
-use crate::address::FlashBlock;
+use crate::address::{FlashBlock, Lpn, each};
+use crate::profile::MapLogKind;
 
 /// The effect of an interrupted operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,9 +60,18 @@ impl Ssd {
         let contents = writing.chain(self.log.pages.iter().cloned());
         let records = contents.map(|content| match content {
             Content::Records(records) | Content::Sealed(_, records) => records,
-            Content::Segment(..) => Vec::new(),
+            Content::Segment(segment, entries) => self.segment_records(segment, entries.len()),
         });
         records.flatten().collect()
+    }
+
+    /// Records of a segment of the batch under way, whose changes are nowhere else.
+    fn segment_records(&self, segment: u32, count: usize) -> Vec<Record> {
+        if self.model.map_log == MapLogKind::Records {
+            return Vec::new();
+        }
+        let start = Lpn(segment * SEGMENT_ENTRIES as u32);
+        each(start.run(count as u32)).map(|lpn| self.map.record(lpn)).collect()
     }
 
     fn interrupt(&mut self, die: usize, choices: &mut Choices) {

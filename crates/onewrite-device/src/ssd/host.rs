@@ -1,7 +1,7 @@
 //! Host side: requests under way, the controller's processor and the link to the host.
 //!
 //! ```text
-//!   submitted ──command──► decoded ──► read: flash or buffer ──link──► done
+//!   submitted ──gate, command──► decoded ──► read: flash or buffer ──link──► done
 //!                                  ──► write: link ──► arrived ──► in the buffer ──► done (FUA: durable first)
 //!                                  ──► flush, trim, share ──► done
 //! ```
@@ -9,7 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use onewrite_block::{DeviceError, Page, Request, Token};
+use onewrite_block::{DeviceError, Operation, Page, Request, Token};
+
+use super::model::Timing;
+use crate::gate::{Gate, Queuing};
 
 /// Names a request under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,8 +60,9 @@ struct Due {
 }
 
 /// See the module's head.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Host {
+    gate: Gate<RequestSlot>,
     slots: Vec<Option<Active>>,
     unused: Vec<RequestSlot>,
     under_way: u32,
@@ -77,8 +81,43 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    /// A host side without requests.
+    pub(crate) fn new(queuing: Queuing) -> Host {
+        Host {
+            gate: Gate::new(queuing),
+            slots: Vec::new(),
+            unused: Vec::new(),
+            under_way: 0,
+            stages: BinaryHeap::new(),
+            stages_set: 0,
+            processor_free: 0,
+            inbound_free: 0,
+            outbound_free: 0,
+            arriving: VecDeque::new(),
+            flushes: VecDeque::new(),
+        }
+    }
+
+    /// Takes a request in; the controller begins with it when the gate lets it.
+    pub(crate) fn submit(&mut self, token: Token, request: Request, (now, timing): (u64, &Timing)) {
+        let is_alone = self.gate.is_alone(&request.operation);
+        let slot = self.insert(token, request, now);
+        self.gate.join(slot, is_alone);
+        self.begin_next(now, timing);
+    }
+
+    /// Lets the controller begin with the requests that may begin now.
+    fn begin_next(&mut self, now: u64, timing: &Timing) {
+        while let Some(slot) = self.gate.next() {
+            let start = self.processor_free.max(now);
+            let is_write = matches!(self.request(slot).operation, Operation::Write { .. });
+            self.processor_free = start + if is_write { timing.write_interval } else { timing.command_interval };
+            self.at(start + timing.command, slot, RequestStage::Decoded);
+        }
+    }
+
     /// Takes a request in and returns its slot.
-    pub(crate) fn insert(&mut self, token: Token, request: Request, now: u64) -> RequestSlot {
+    fn insert(&mut self, token: Token, request: Request, now: u64) -> RequestSlot {
         self.under_way += 1;
         let active =
             Some(Active { token, submitted: now, request, pages: Vec::new(), pending: 0, admitted: 0, error: None });
@@ -109,10 +148,12 @@ impl Host {
         &self.slots[slot.index()].as_ref().expect("a slot is used while its request is under way").request
     }
 
-    /// Ends a request.
-    pub(crate) fn remove(&mut self, slot: RequestSlot) -> Active {
+    /// Ends a request; those that waited for that begin.
+    pub(crate) fn remove(&mut self, slot: RequestSlot, (now, timing): (u64, &Timing)) -> Active {
         self.under_way -= 1;
         self.unused.push(slot);
+        self.gate.leave();
+        self.begin_next(now, timing);
         self.slots[slot.index()].take().expect("a request ends once")
     }
 
@@ -136,6 +177,6 @@ impl Host {
 
     /// Forgets every request, as a power cut does.
     pub(crate) fn clear(&mut self) {
-        *self = Host::default();
+        *self = Host::new(self.gate.queuing());
     }
 }

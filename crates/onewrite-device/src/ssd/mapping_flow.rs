@@ -2,7 +2,9 @@
 //!
 //! A *batch* is everything that the map log needs at one moment: the dirty map, the open blocks with their numbers of
 //! programmed pages (the *seal*), and the SHAREs that are ready. A request that needs durability joins the next batch.
-//! So requests of one moment share its pages. Segments that are due follow a batch.
+//! So requests of one moment share its pages. Segments that are due follow a batch. With [`MapLogKind::Segments`] the
+//! dirty map of a batch is the whole segments that changed, in front of the seal; pairs of a SHARE stay records, since
+//! all of them must be on one page.
 //!
 //! ```text
 //!   wanted ──begin──► records, records, …, sealed (+ shares) ──all durable──► waiters end, blocks are announced,
@@ -19,6 +21,7 @@ use super::map_log::UsedBlock;
 use super::mapping::Record;
 use super::oob::Oob;
 use crate::address::{Lpn, each};
+use crate::profile::MapLogKind;
 
 impl Ssd {
     /// Prepares a blank device, so that recovery understands it. Runs before the device is first switched on.
@@ -107,6 +110,9 @@ impl Ssd {
         let open = self.open_blocks();
         let sealed_max = records_max(open.len());
         let mut records = self.map.take_dirty();
+        if self.model.map_log == MapLogKind::Segments && self.log.shares.is_empty() {
+            self.add_segments(&std::mem::take(&mut records));
+        }
         while records.len() > sealed_max {
             onewrite_block::reached!("map batch of several pages");
             let rest = records.split_off(records.len().min(records_max(0)));
@@ -118,6 +124,19 @@ impl Ssd {
         self.log.announcing = open;
         self.cover_stale();
         self.note_touched();
+    }
+
+    /// Adds the segments that these records are of, whole. Each is a page beyond the round of all segments.
+    fn add_segments(&mut self, records: &[Record]) {
+        let mut segments: Vec<u32> = records.iter().map(|record| record.lpn.0 / SEGMENT_ENTRIES as u32).collect();
+        segments.sort_unstable();
+        segments.dedup();
+        for segment in segments {
+            self.log.owe();
+            self.log.touched[segment as usize] = true;
+            let content = self.segment(segment);
+            self.log.pages.push_back(content);
+        }
     }
 
     /// Adds the ready SHAREs behind the last records. All pairs of a SHARE are on one page.

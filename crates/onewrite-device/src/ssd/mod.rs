@@ -143,7 +143,7 @@ impl Ssd {
             locked: BitSet::new(shape.logical_pages as usize),
             waiting_for: FxHashMap::default(),
             sequence: 1,
-            host: Host::default(),
+            host: Host::new(model.queuing),
             dies: (0..shape.dies).map(|_| Die::new()).collect(),
             channels: vec![0; shape.channels as usize],
             timeline: Timeline::new(shape.dies as usize),
@@ -234,7 +234,7 @@ impl Ssd {
             RequestStage::Decoded => self.decoded(slot),
             RequestStage::Arrived => self.arrived(slot),
             RequestStage::Done => {
-                let active = self.host.remove(slot);
+                let active = self.host.remove(slot, (self.now, &self.model.timing));
                 self.note_latency(&active);
                 let outcome = active.error.map_or(Ok(active.pages), Err);
                 completed.push(Completion { token: active.token, outcome });
@@ -258,10 +258,7 @@ impl Device for Ssd {
         let depth = self.model.geometry.queue_depth;
         assert!(self.host.under_way() < depth, "more than {depth} requests under way");
         self.now = now.0;
-        let start = self.host.processor_free.max(self.now);
-        self.host.processor_free = start + self.model.timing.command_interval;
-        let slot = self.host.insert(token, request, self.now);
-        self.host.at(start + self.model.timing.command, slot, RequestStage::Decoded);
+        self.host.submit(token, request, (self.now, &self.model.timing));
     }
 
     fn next_event(&self) -> NextEvent {

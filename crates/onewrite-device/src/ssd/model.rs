@@ -3,6 +3,9 @@
 use onewrite_block::{EvictionOrder, Geometry};
 
 use super::shape::Shape;
+use crate::ftl::clock::ReadTurn;
+use crate::gate::Queuing;
+use crate::profile::MapLogKind;
 
 /// Times of operations, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -11,6 +14,8 @@ pub(crate) struct Timing {
     pub(crate) command: u64,
     /// Shortest time from one command to the next, by the controller's processor.
     pub(crate) command_interval: u64,
+    /// The same after a write; at least as long.
+    pub(crate) write_interval: u64,
     /// Transfer of a page over the host link.
     pub(crate) link_page: u64,
     /// Whether the link carries both directions at once.
@@ -48,6 +53,12 @@ pub(crate) struct Model {
     pub(crate) geometry: Geometry,
     pub(crate) shape: Shape,
     pub(crate) timing: Timing,
+    /// Which commands the controller holds at once.
+    pub(crate) queuing: Queuing,
+    /// Whether reads go before waiting programs and erases, with a layer of [`crate::ftl`].
+    pub(crate) reads_first: bool,
+    /// How changes of the map become durable.
+    pub(crate) map_log: MapLogKind,
     /// The first page may leave the buffer after this many pages written.
     pub(crate) eviction_begins: u64,
     /// All earlier pages have left the buffer after this many pages written.
@@ -68,6 +79,11 @@ pub(crate) const SUSPENSIONS_MAX: u32 = 8;
 pub(crate) const RESERVED_BLOCKS: usize = 1;
 
 impl Model {
+    /// When a die of a layer with a clock senses for the host.
+    pub(crate) fn read_turn(&self) -> ReadTurn {
+        if self.reads_first || self.timing.suspend.is_some() { ReadTurn::First } else { ReadTurn::InTurn }
+    }
+
     /// Which page leaves the buffer first.
     pub(crate) fn eviction_order(&self) -> EvictionOrder {
         self.geometry.write_buffer.map_or(EvictionOrder::LeastRecentlyWritten, |buffer| buffer.eviction_order)

@@ -15,7 +15,9 @@ use std::rc::Rc;
 use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, Position};
 
 use super::engine::{Engine, Syncs};
+use super::job::Filling;
 use super::load::PageNo;
+use super::rows;
 use super::scale::{BATCH_PAGES, BUFFER_PAGES, PAGE_BYTES};
 
 /// Cleans until the run is over or fails.
@@ -49,11 +51,11 @@ async fn write_out<F: FileSystem>(engine: &Engine<F>, batch: &[PageNo]) -> FsRes
         let seed = engine.log.end();
         engine.log.commit(seed).await?;
         if let Some(buffer) = engine.doublewrite {
-            put(engine, (buffer, 0), pages.len() as u64 * PAGE_BYTES, seed).await?;
+            put(engine, (buffer, 0), pages, seed).await?;
             engine.fs.fsync(buffer).await?;
         }
         for page in pages {
-            put(engine, engine.place(*page), PAGE_BYTES, seed).await?;
+            put(engine, engine.place(*page), &[*page], seed).await?;
             engine.pool.borrow_mut().cleaned(*page);
             engine.moved.notify_all();
         }
@@ -65,8 +67,20 @@ async fn write_out<F: FileSystem>(engine: &Engine<F>, batch: &[PageNo]) -> FsRes
     Ok(())
 }
 
-async fn put<F: FileSystem>(engine: &Engine<F>, (ino, offset): (Ino, u64), length: u64, seed: u64) -> FsResult<()> {
-    let content = Content::Pattern { seed, compressible_percent: 50, length };
+/// Writes pages in one piece.
+async fn put<F: FileSystem>(
+    engine: &Engine<F>,
+    (ino, offset): (Ino, u64),
+    pages: &[PageNo],
+    seed: u64,
+) -> FsResult<()> {
+    let filled: Option<Vec<u8>> = match engine.filling {
+        Filling::Pattern => None,
+        Filling::Rows => Some(pages.iter().flat_map(|page| rows::page(*page, seed)).collect()),
+    };
+    let length = pages.len() as u64 * PAGE_BYTES;
+    let pattern = Content::Pattern { seed, compressible_percent: 50, length };
+    let content = filled.as_deref().map_or(pattern, Content::Bytes);
     engine.fs.write(ino, Position::At(offset), content, Manner::default()).await.map(drop)
 }
 

@@ -12,7 +12,7 @@ use onewrite_block::{Choices, MIB, Runtime};
 use onewrite_fs::ext4::{Mode, Scope};
 use onewrite_fs::{Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position};
 
-use super::job::{Doublewrite, InnodbJob};
+use super::job::{Doublewrite, Filling, InnodbJob};
 use super::load::{Access, Drawer, PageNo, Transaction};
 use super::log::{Log, Lsn};
 use super::pool::Pool;
@@ -44,6 +44,7 @@ pub(super) struct Engine<F> {
     pub(super) data: Vec<Ino>,
     pub(super) doublewrite: Option<Ino>,
     pub(super) syncs: Syncs,
+    pub(super) filling: Filling,
     pub(super) log: Log<F>,
     pub(super) pool: RefCell<Pool>,
     /// A page was read or written.
@@ -80,11 +81,12 @@ impl<F: FileSystem> Engine<F> {
         };
         fs.sync().await?;
         let plan = JobPlan { name: job.to_string(), group: 0, operations_count: true, options: Vec::new() };
-        let log = Log::new(runtime, Rc::clone(&fs), log);
+        let log = Log::new(runtime, Rc::clone(&fs), (log, job.filling));
         Ok(Engine {
             runtime: runtime.clone(),
             data,
             doublewrite,
+            filling: job.filling,
             syncs: if is_full { Syncs::Once } else { Syncs::Each },
             checkpoint: Cell::new(log.end()),
             log,

@@ -38,6 +38,19 @@ pub struct InnodbJob {
     pub doublewrite: Option<Doublewrite>,
     /// Transactions of all clients; `None` for 50,000.
     pub operations: Option<u32>,
+    /// Clients side by side.
+    pub clients: u16,
+    /// What pages hold.
+    pub filling: Filling,
+}
+
+/// What the pages of the engine hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filling {
+    /// A pattern, half of which compresses; takes no memory.
+    Pattern,
+    /// Rows of sysbench's tables.
+    Rows,
 }
 
 /// How the cleaner writes pages.
@@ -71,6 +84,11 @@ impl fmt::Display for InnodbJob {
 }
 
 impl InnodbJob {
+    /// A load as `papers/000` ran it: 16 clients.
+    pub const fn new(load: Load) -> InnodbJob {
+        InnodbJob { load, doublewrite: None, operations: None, clients: 16, filling: Filling::Pattern }
+    }
+
     /// The job called `name`: a load, and behind a colon `double` or `single`. `None` if the name is of another kind.
     ///
     /// # Errors
@@ -81,7 +99,7 @@ impl InnodbJob {
             let found = Load::ALL.into_iter().find(|one| one.name() == load);
             let writes = writes.map(|writes| Doublewrite::ALL.into_iter().find(|one| one.name() == writes).ok_or(()));
             match (found, writes.transpose()) {
-                (Some(load), Ok(doublewrite)) => Ok(InnodbJob { load, doublewrite, operations: None }),
+                (Some(load), Ok(doublewrite)) => Ok(InnodbJob { doublewrite, ..InnodbJob::new(load) }),
                 _ => {
                     let loads = Load::ALL.map(Load::name).join(", ");
                     Err(LabError::Option(format!("{name}: take one of {loads}, alone or with :double or :single")))

@@ -11,6 +11,8 @@ use onewrite_block::Runtime;
 use onewrite_block::sync::Signal;
 use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, Position};
 
+use super::job::Filling;
+use super::rows;
 use super::scale::LOG_BYTES;
 
 /// A place in the log: bytes since its beginning.
@@ -22,6 +24,7 @@ const BLOCK: u64 = 512;
 pub(super) struct Log<F> {
     fs: Rc<F>,
     ino: Ino,
+    filling: Filling,
     end: Cell<Lsn>,
     durable: Cell<Lsn>,
     is_syncing: Cell<bool>,
@@ -30,9 +33,9 @@ pub(super) struct Log<F> {
 
 impl<F: FileSystem> Log<F> {
     /// The log in the file `ino`, which is filled.
-    pub(super) fn new(runtime: &Runtime, fs: Rc<F>, ino: Ino) -> Log<F> {
+    pub(super) fn new(runtime: &Runtime, fs: Rc<F>, (ino, filling): (Ino, Filling)) -> Log<F> {
         let (end, durable, is_syncing) = (Cell::new(BLOCK), Cell::new(BLOCK), Cell::new(false));
-        Log { fs, ino, end, durable, is_syncing, synced: Signal::new(runtime) }
+        Log { fs, ino, filling, end, durable, is_syncing, synced: Signal::new(runtime) }
     }
 
     /// Adds `bytes`; where they begin.
@@ -66,7 +69,12 @@ impl<F: FileSystem> Log<F> {
         while begin < end {
             let place = begin % LOG_BYTES;
             let length = (end.next_multiple_of(BLOCK) - begin).min(LOG_BYTES - place);
-            let content = Content::Pattern { seed: begin, compressible_percent: 0, length };
+            let records = match self.filling {
+                Filling::Pattern => None,
+                Filling::Rows => Some(rows::log(begin, length)),
+            };
+            let pattern = Content::Pattern { seed: begin, compressible_percent: 0, length };
+            let content = records.as_deref().map_or(pattern, Content::Bytes);
             self.fs.write(self.ino, Position::At(place), content, Manner::default()).await?;
             begin += length;
         }

@@ -9,7 +9,6 @@ use onewrite_fs::ext4::Mode;
 use super::cleaner;
 use super::engine::Engine;
 use super::job::InnodbJob;
-use super::scale::CLIENTS;
 use crate::driver::JobMeasure;
 use crate::error::LabError;
 
@@ -25,7 +24,7 @@ pub(crate) async fn run<F: FileSystem + 'static>(
 ) -> Result<Vec<JobMeasure>, LabError> {
     let engine = Rc::new(Engine::lay_out(runtime, fs, (job, mode), choices).await?);
     let cleaner = runtime.start(cleaner::clean(Rc::clone(&engine)));
-    let clients: Vec<_> = (0..CLIENTS).map(|_| runtime.start(client(Rc::clone(&engine)))).collect();
+    let clients: Vec<_> = (0..job.clients).map(|_| runtime.start(client(Rc::clone(&engine)))).collect();
     for client in clients {
         client.await;
     }

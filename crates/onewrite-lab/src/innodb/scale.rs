@@ -10,8 +10,6 @@ pub(super) const FILE_PAGES: u64 = 1_600;
 pub(super) const POOL_PAGES: usize = 16_000;
 /// Bytes of the redo log.
 pub(super) const LOG_BYTES: u64 = 4_915_200;
-/// Clients.
-pub(super) const CLIENTS: u64 = 16;
 /// Transactions of all clients.
 pub(super) const TRANSACTIONS: u32 = 50_000;
 

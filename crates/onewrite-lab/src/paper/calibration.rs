@@ -6,6 +6,8 @@ use onewrite_device::Profile;
 use onewrite_device::micro::{self, Bench, Load};
 
 use super::entry::DeviceFigure;
+use super::found::Found;
+use super::sync_drop;
 use crate::error::LabError;
 use crate::job::Direction;
 
@@ -14,17 +16,24 @@ const DEVICE_BYTES: u64 = 256 * MIB;
 const REQUESTS: u64 = 40_000;
 
 /// A figure of `profile`, in the unit of its kind.
-pub(super) fn figure(profile: &str, figure: DeviceFigure) -> Result<f64, LabError> {
+pub(super) fn figure(profile: &str, figure: DeviceFigure) -> Result<Found, LabError> {
     let profile = Profile::load(profile)?;
-    let buffer = || micro::probe_buffer(&profile, DEVICE_BYTES);
+    if let DeviceFigure::SyncDrop = figure {
+        return sync_drop::largest(&profile);
+    }
+    plain(&profile, figure).map(Found::from)
+}
+
+fn plain(profile: &Profile, figure: DeviceFigure) -> Result<f64, LabError> {
+    let buffer = || micro::probe_buffer(profile, DEVICE_BYTES);
     Ok(match figure {
         DeviceFigure::BufferRead => buffer()?.buffer_read_nanos as f64 / 1e6,
         DeviceFigure::FlashRead => buffer()?.flash_read_nanos as f64 / 1e6,
         DeviceFigure::EvictionBegins => megabytes(buffer()?.eviction_begins_bytes),
         DeviceFigure::EvictionCertain => megabytes(buffer()?.eviction_certain_bytes),
-        DeviceFigure::SyncDrop => micro::sync_drop(&profile, DEVICE_BYTES)?.times,
-        DeviceFigure::RandomWrites => random_kiops(&profile, Direction::Write)?,
-        DeviceFigure::RandomReads => random_kiops(&profile, Direction::Read)?,
+        DeviceFigure::SyncDrop => unreachable!("it has cases"),
+        DeviceFigure::RandomWrites => random_kiops(profile, Direction::Write)?,
+        DeviceFigure::RandomReads => random_kiops(profile, Direction::Read)?,
     })
 }
 

@@ -5,6 +5,7 @@ use onewrite_device::Profile;
 use onewrite_fs::FsError;
 use onewrite_fs::ext4::Mode;
 
+use super::spread::Variant;
 use crate::error::LabError;
 use crate::innodb::InnodbJob;
 use crate::job::JobFile;
@@ -73,6 +74,8 @@ pub struct Cell {
     pub work: Work,
     /// Whether blocks are allocated only at writeback; the LDJ papers ran without.
     pub delayed_allocation: bool,
+    /// Seed and threads, if not seed 1 and the work's own.
+    pub(super) variant: Variant,
 }
 
 /// Longest time of random writes, in virtual time.
@@ -81,10 +84,11 @@ const RUNTIME_SECONDS: u32 = 30;
 impl Cell {
     /// A cell on 16 GiB of `device` with a log of 128 MiB.
     pub const fn new(device: &'static str, mode: Mode, work: Work) -> Cell {
-        Cell { device, device_bytes: 16 * GIB, mode, log_bytes: 128 * MIB, work, delayed_allocation: true }
+        let variant = Variant::PLAIN;
+        Cell { device, device_bytes: 16 * GIB, mode, log_bytes: 128 * MIB, work, delayed_allocation: true, variant }
     }
 
-    /// Runs the cell with seed 1, the default host and 256 MiB of page cache. `None` if the device lacks what the mode
+    /// Runs the cell with the default host and 256 MiB of page cache. `None` if the device lacks what the mode
     /// needs.
     ///
     /// # Errors
@@ -124,7 +128,8 @@ impl Cell {
             journal_bytes: Some(self.log_bytes),
             cache_bytes: 256 * MIB,
             delayed_allocation: self.delayed_allocation,
-            ..RunSpec::new(self.work.job()?, Stack::Ext4(self.mode), self.device)
+            seed: self.variant.seed,
+            ..RunSpec::new(self.work.job(self.variant)?, Stack::Ext4(self.mode), self.device)
         })
     }
 }
@@ -145,9 +150,11 @@ impl Work {
         }
     }
 
-    pub(super) fn job(self) -> Result<JobSpec, LabError> {
+    /// The job, with the threads of `variant`.
+    pub(super) fn job(self, variant: Variant) -> Result<JobSpec, LabError> {
         let text = match self {
             Work::RandomWrites { block_bytes, threads, file_bytes, io_bytes, interval } => {
+                let threads = variant.of(threads);
                 let (size, io_size) = (file_bytes / u64::from(threads), io_bytes / u64::from(threads));
                 format!(
                     "[writes]\nrw=randwrite\nbs={block_bytes}\nnumjobs={threads}\nsize={size}\nio_size={io_size}\n\
@@ -180,6 +187,7 @@ impl Work {
                     files: files.unwrap_or(plain.files),
                     compressible_percent,
                     length: Length::Operations(operations),
+                    threads: variant.of(plain.threads),
                     ..plain
                 };
                 return Ok(JobSpec::Personality(personality, parameters));

@@ -4,12 +4,21 @@
 //! A side of a row is a mode with the workloads that go with it: SQLite without a journal on atomic files, or with its
 //! own on `ordered`; InnoDB's shape with doublewrite or without. Each workload runs on `nvme-share`; the figure is the
 //! mean over all of them.
+//!
+//! OLTP of the other papers (`001` §6.1, `003` §5: rows `ldj-*oltp*`, `zp-sysbench`) is the same shape with 128 clients
+//! and sysbench's own rows, and doublewrite where the mode does not log content: on `ordered` and `zp`. The pool holds
+//! half of the data as in `papers/000`; neither paper names its own. The data are an 80th of the LDJ paper's 40 GB, the
+//! log of LDJ an eighth of its 5 GB, the rivals' ext4's 128 MB.
+
+use onewrite_block::MIB;
+use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
-use super::entry::{Cost, Side};
+use super::entry::{Cost, Each, Side, Versus};
 use super::found::{Case, Found};
 use super::journals::mean;
 use crate::error::LabError;
+use crate::innodb::{Filling, InnodbJob, Load};
 
 const PROFILE: &str = "nvme-share";
 
@@ -30,4 +39,32 @@ fn figure(cost: Cost, cell: &Cell) -> Result<f64, LabError> {
         Cost::Bytes => result.onewrite.device.host_write_bytes as f64,
         Cost::Flushes => result.onewrite.device.flushes as f64,
     })
+}
+
+const OLTP: InnodbJob =
+    InnodbJob { clients: 128, filling: Filling::Rows, operations: Some(20_000), ..InnodbJob::new(Load::Sysbench) };
+
+/// OLTP in `mode`: 16 clients where the zero-padding paper says nothing, 128 in the LDJ paper.
+fn oltp_cell(device: &'static str, mode: Mode, rival: Mode) -> Cell {
+    let is_padded = [mode, rival].into_iter().any(|mode| matches!(mode, Mode::Zp(_) | Mode::ZpData(_)));
+    let job = InnodbJob { clients: if is_padded { 16 } else { OLTP.clients }, ..OLTP };
+    let log_bytes = if mode == Mode::Ldj { 640 * MIB } else { 128 * MIB };
+    Cell { log_bytes, delayed_allocation: is_padded, ..Cell::new(device, mode, Work::Innodb(job)) }
+}
+
+/// Ratio of `cost` of two modes; the best of the devices, each of which is shown.
+pub(super) fn oltp(cost: Cost, Versus { a, b }: Versus, devices: &'static [&'static str]) -> Result<Found, LabError> {
+    let one = |device: &&'static str| {
+        let figure = |mode, rival| figure(cost, &oltp_cell(device, mode, rival));
+        Ok(Each::Shown.case("oltp", figure(a, b)? / figure(b, a)?).on(device))
+    };
+    let cases = devices.iter().map(one).collect::<Result<Vec<Case>, LabError>>()?;
+    Ok(Found { figure: cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max), cases })
+}
+
+/// Size of LDJ's compressed frames by that of their content.
+pub(super) fn oltp_packed() -> Result<f64, LabError> {
+    let result = oltp_cell("sata-850pro", Mode::Ldj, Mode::Ordered).result()?;
+    let fs = result.onewrite.fs.as_ref().ok_or_else(|| LabError::Option("no file system ran".to_owned()))?;
+    Ok(fs.packed_bytes as f64 / fs.packed_raw_bytes as f64)
 }

@@ -66,6 +66,18 @@ pub(super) enum Experiment {
     Photographs,
     /// Ratio of a cost of two sides; the mean of the workloads.
     Databases(Cost, Side, Side),
+    /// The same for OLTP as the LDJ and zero-padding papers ran it; the best of the devices.
+    Oltp(Cost, Versus, &'static [&'static str]),
+    /// Size of LDJ's compressed frames by that of their content in OLTP.
+    OltpPacked,
+    /// Percent by which LDJ clones a repository faster than `ordered`; the best of the devices.
+    Git(&'static [&'static str]),
+    /// Ratio of the bytes that two modes write for clones.
+    GitBytes(Versus),
+    /// Size of LDJ's compressed frames by that of their content in clones.
+    GitPacked,
+    /// Clones with logs of growing size: LDJ by `ordered`.
+    GitLogs(&'static str),
     /// Speed of StageFS by that of ext4 and of F2FS.
     Staged(&'static [Staged]),
     /// StageFS by another file system on the open-channel SSD.
@@ -87,15 +99,21 @@ impl Experiment {
             | Experiment::PaddedFlushes(_)
             | Experiment::LdjBytes(..)
             | Experiment::LdjPacked(_)
+            | Experiment::OltpPacked
+            | Experiment::GitBytes(_)
+            | Experiment::GitPacked
             | Experiment::LdjFlushes(_) => vec!["sata-850pro"],
             Experiment::Writes(_) | Experiment::WritesAnd(..) | Experiment::OverBest(_) | Experiment::Databases(..) => {
                 vec!["nvme-share"]
             }
             Experiment::Ldj(rivalry) | Experiment::LdjRecovery(rivalry) => rivalry.devices.to_vec(),
             Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
+            Experiment::Oltp(.., devices) | Experiment::Git(devices) => devices.to_vec(),
             Experiment::Staged(_) => vec!["sata-530"],
             Experiment::OpenChannel(_) => vec!["ocssd-huawei"],
-            Experiment::EvictionOverFlush(device) | Experiment::Device(device, _) => vec![device],
+            Experiment::EvictionOverFlush(device) | Experiment::Device(device, _) | Experiment::GitLogs(device) => {
+                vec![device]
+            }
         }
     }
 }

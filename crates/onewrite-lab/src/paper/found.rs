@@ -24,6 +24,8 @@ pub struct Case {
     pub figure: f64,
     /// What the row asks of it.
     pub asked: Asked,
+    /// Least and most over seeds and neighbouring numbers of threads, of which the figure is the median.
+    pub range: Option<(f64, f64)>,
 }
 
 /// What a row asks of a case.
@@ -46,7 +48,7 @@ impl From<f64> for Found {
 impl Case {
     /// A case that is only shown.
     pub(super) fn shown(name: impl Into<String>, figure: f64) -> Case {
-        Case { device: "", name: name.into(), figure, asked: Asked::Nothing }
+        Case { device: "", name: name.into(), figure, asked: Asked::Nothing, range: None }
     }
 
     /// A case of which the row says the same as of its figure.
@@ -57,6 +59,11 @@ impl Case {
     /// A case of which the row says something else.
     pub(super) fn own(name: impl Into<String>, figure: f64, terms: Terms) -> Case {
         Case { asked: Asked::Own(terms), ..Case::shown(name, figure) }
+    }
+
+    /// The same over several runs.
+    pub(super) fn over(self, range: Option<(f64, f64)>) -> Case {
+        Case { range, ..self }
     }
 
     /// The same on `device`.

@@ -11,6 +11,7 @@ use super::cell::{Cell, Work};
 use super::entry::{Each, Rivalry, Rivals, Sweep, Told, Versus};
 use super::flushes::{Syncs, flushes_of};
 use super::found::{Case, Found};
+use super::spread::{self, Spread, ratio};
 use super::verdict::{PLAIN, Terms};
 use crate::error::LabError;
 use crate::results::RunResult;
@@ -25,10 +26,6 @@ fn random_writes(mode: Mode, threads: u32, log_bytes: u64, interval: u32) -> Cel
     Cell { log_bytes, ..Cell::new("nvme-share", mode, work) }
 }
 
-fn ratio(a: &Cell, b: &Cell) -> Result<f64, LabError> {
-    Ok(a.speed(&a.result()?) / b.speed(&b.result()?))
-}
-
 /// Ratio of two modes in random writes. Each interval is a case; it counts where the row tells of all of them.
 pub(super) fn writes(sweep: Sweep) -> Result<Found, LabError> {
     let Sweep { modes, threads, log_bytes, told } = sweep;
@@ -36,13 +33,17 @@ pub(super) fn writes(sweep: Sweep) -> Result<Found, LabError> {
         let cell = |mode| random_writes(mode, threads, log_bytes, interval);
         ratio(&cell(modes.a), &cell(modes.b))
     };
-    let ratios = SYNC_INTERVALS.into_iter().map(one).collect::<Result<Vec<f64>, LabError>>()?;
+    let spreads = SYNC_INTERVALS.into_iter().map(one).collect::<Result<Vec<Spread>, LabError>>()?;
+    let ratios: Vec<f64> = spreads.iter().map(|spread| spread.median).collect();
     let (figure, each) = match told {
         Told::Best => (best(&ratios), Each::Shown),
         Told::Mean => (mean(&ratios), Each::AsRow),
     };
-    let cases = SYNC_INTERVALS.into_iter().zip(&ratios);
-    let cases = cases.map(|(interval, ratio)| each.case(format!("fsync every {interval}"), *ratio));
+    let cases = SYNC_INTERVALS.into_iter().zip(&spreads);
+    let case = |(interval, spread): (u32, &Spread)| {
+        each.case(format!("fsync every {interval}"), spread.median).over(spread.range)
+    };
+    let cases = cases.map(case);
     Ok(Found { figure, cases: cases.collect() })
 }
 
@@ -51,8 +52,8 @@ pub(super) fn writes_and(sweep: Sweep, work: Work) -> Result<Found, LabError> {
     let Versus { a, b } = sweep.modes;
     let cell = |mode| Cell::new("nvme-share", mode, work);
     let (fio, other) = (writes(sweep)?, ratio(&cell(a), &cell(b))?);
-    let cases = vec![Case::counts("fio", fio.figure), Case::counts(work.name(), other)];
-    Ok(Found { figure: mean(&[fio.figure, other]), cases })
+    let cases = vec![Case::counts("fio", fio.figure), Case::counts(work.name(), other.median).over(other.range)];
+    Ok(Found { figure: mean(&[fio.figure, other.median]), cases })
 }
 
 fn best(ratios: &[f64]) -> f64 {
@@ -68,9 +69,11 @@ pub(super) fn mean(ratios: &[f64]) -> f64 {
 pub(super) fn over_best(Rivals { mode, rivals, works }: Rivals) -> Result<Found, LabError> {
     let one = |work: &Work| {
         let cell = |mode| Cell::new("nvme-share", mode, *work);
-        let over = |rival| ratio(&cell(mode), &cell(rival));
-        let [first, second] = rivals;
-        Ok(Case::counts(work.name(), over(first)?.min(over(second)?)))
+        let own = spread::speeds(&cell(mode))?;
+        let over = |rival| Ok::<_, LabError>(Spread::of(&own, &spread::speeds(&cell(rival))?));
+        let [first, second] = [over(rivals[0])?, over(rivals[1])?];
+        let least = if first.median < second.median { first } else { second };
+        Ok(Case::counts(work.name(), least.median).over(least.range))
     };
     let cases = works.iter().map(one).collect::<Result<Vec<_>, LabError>>()?;
     Ok(Found { figure: mean(&cases.iter().map(|case| case.figure).collect::<Vec<_>>()), cases })
@@ -78,19 +81,24 @@ pub(super) fn over_best(Rivals { mode, rivals, works }: Rivals) -> Result<Found,
 
 /// A cell of the LDJ papers.
 pub(super) fn ldj_cell(device: &'static str, mode: Mode, work: Work) -> Cell {
-    let log_bytes = if mode == Mode::Ldj { LDJ_LOG } else { 128 * MIB };
+    let log_bytes = if matches!(mode, Mode::Ldj | Mode::LdjPaper) { LDJ_LOG } else { 128 * MIB };
     Cell { log_bytes, delayed_allocation: false, ..Cell::new(device, mode, work) }
 }
 
-/// Ratio of LDJ to its rival; the best of devices and workloads, each of which is a case.
+/// Ratio of LDJ to its rival; the best of devices and workloads, each of which is a case. What the papers describe
+/// (`ldj-paper`: one stream for each transaction, compressed by the commit alone) is shown beside it.
 pub(super) fn best_over(Rivalry { rival, devices, works, each }: Rivalry) -> Result<Found, LabError> {
     let cells = devices.iter().flat_map(|device| works.iter().map(move |work| (*device, *work)));
-    let one = |(device, work): (&'static str, Work)| {
-        let over = ratio(&ldj_cell(device, Mode::Ldj, work), &ldj_cell(device, rival, work))?;
-        Ok(each.case(work.name(), over).on(device))
-    };
-    let cases = cells.map(one).collect::<Result<Vec<Case>, LabError>>()?;
-    Ok(Found { figure: best(&cases.iter().map(|case| case.figure).collect::<Vec<_>>()), cases })
+    let (mut figures, mut cases) = (Vec::new(), Vec::new());
+    for (device, work) in cells {
+        let rivals = spread::speeds(&ldj_cell(device, rival, work))?;
+        let over = |mode| Ok::<_, LabError>(Spread::of(&spread::speeds(&ldj_cell(device, mode, work))?, &rivals));
+        let (ours, papers) = (over(Mode::Ldj)?, over(Mode::LdjPaper)?);
+        figures.push(ours.median);
+        cases.push(each.case(work.name(), ours.median).over(ours.range).on(device));
+        cases.push(Case::shown(format!("{} ldj-paper", work.name()), papers.median).over(papers.range).on(device));
+    }
+    Ok(Found { figure: best(&figures), cases })
 }
 
 /// The same on one device with one workload, and the ratio of the bytes that both write: `paper` in the paper.

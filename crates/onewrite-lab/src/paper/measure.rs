@@ -7,8 +7,8 @@ use super::found::{Asked, Case, Found};
 use super::scoreboard::Row;
 use super::verdict::{Terms, Verdict};
 use super::{
-    amplification, blocks, calibration, databases, false_recovery, journals, padding, photographs, recovery, staging,
-    ts_clock,
+    amplification, blocks, calibration, databases, false_recovery, git, journals, padding, photographs, recovery,
+    staging, ts_clock,
 };
 use crate::error::LabError;
 
@@ -61,10 +61,16 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::LdjFlushes(modes) => plain(journals::flushes_over(modes)),
         Experiment::FalseRecovery => plain(false_recovery::with_self_trimming()),
         Experiment::Databases(cost, a, b) => databases::ratio(cost, a, b),
+        Experiment::Oltp(cost, versus, devices) => databases::oltp(cost, versus, devices),
+        Experiment::OltpPacked => plain(databases::oltp_packed()),
+        Experiment::Git(devices) => git::speed_up(devices),
+        Experiment::GitBytes(versus) => plain(git::bytes_over("sata-850pro", versus)),
+        Experiment::GitPacked => plain(git::packed("sata-850pro")),
+        Experiment::GitLogs(device) => git::by_log_size(device),
         Experiment::Staged(all) => staging::over_others(all),
         Experiment::OpenChannel(of) => plain(staging::on_open_channel(&of)),
         Experiment::Photographs => plain(photographs::compressed_size()),
-        Experiment::Device(profile, figure) => plain(calibration::figure(profile, figure)),
+        Experiment::Device(profile, figure) => calibration::figure(profile, figure),
     }
 }
 
@@ -146,7 +152,9 @@ impl Measured {
     pub(super) fn cases_in_words(&self) -> String {
         let told = |case: &Case| {
             let mark = if case.verdict(self.terms) == Some(Verdict::Differs) { " DIFFERS" } else { "" };
-            format!("{} {}{mark}", case.label(), rounded(case.figure))
+            let range = |(least, most)| format!(" [{}, {}]", rounded(least), rounded(most));
+            let range = case.range.map(range).unwrap_or_default();
+            format!("{} {}{range}{mark}", case.label(), rounded(case.figure))
         };
         if self.cases.len() <= CASES_SHOWN {
             return self.cases.iter().map(told).collect::<Vec<_>>().join("; ");

@@ -8,10 +8,6 @@ const STAGE_FS: &str =
 const OPEN_CHANNEL: &str = "the profile ocssd-huawei states this time itself; a row would compare it with itself";
 /// Rows of figure 3-10.
 const CLEANING: &str = "F2FS cleans by SHARE, but no experiment fills it as figure 3-10 does";
-/// Rows with git.
-const GIT: &str = "needs clone and checkout of a real repository, recorded at the level of files and replayed";
-/// Rows of sysbench in the set-ups of papers 001 and 003.
-const OLTP: &str = "the engine of InnoDB's shape runs; no experiment has the paper's set-up and its 128 threads yet";
 
 /// Ids and reasons, in the order of the scoreboard.
 pub(super) const MISSING: &[(&str, &str)] = &[
@@ -21,16 +17,6 @@ pub(super) const MISSING: &[(&str, &str)] = &[
     ("ssc-fio-high", CLEANING),
     ("ssc-moved", CLEANING),
     ("ssc-ipu", CLEANING),
-    ("ldj-oltp", OLTP),
-    ("ldj-git", GIT),
-    ("ldj-ratio-git", GIT),
-    ("ldj-ratio-oltp", OLTP),
-    ("ldj-writes-git-ssd", GIT),
-    ("ldj-writes-git-oj", GIT),
-    ("ldj-writes-oltp", OLTP),
-    ("ldj-writes-dj-git", GIT),
-    ("ldj-journal-size", GIT),
-    ("zp-sysbench", OLTP),
     ("stage-mobibench", STAGE_FS),
     ("stage-mobibench-f2fs", STAGE_FS),
     ("stage-waf-mobibench", STAGE_FS),

@@ -106,6 +106,20 @@ pub(super) fn flushes(modes: &[Mode]) -> Result<Found, LabError> {
 mod tests {
     use super::*;
 
+    /// The row `zp-evict-flush` needs a FLUSH as long as the LDJ paper's fio shows it if it ran on the bare device, and
+    /// not the one that is fitted through ext4.
+    #[test]
+    fn pushing_out_is_faster_than_a_flush_of_the_bare_reading_alone() {
+        let ratios = |flush_us| {
+            let mut profile = Profile::load(PROFILE).unwrap();
+            profile.host.flush_us = flush_us;
+            evictions_over_flushes(&profile).unwrap()
+        };
+        let (bare, through_ext4) = (ratios(5_600.0), ratios(2_550.0));
+        assert!(bare.iter().all(|ratio| *ratio < 0.98), "{bare:?}");
+        assert!(through_ext4.iter().all(|ratio| *ratio > 1.02), "{through_ext4:?}");
+    }
+
     #[test]
     fn on_sata_2_pushing_out_takes_longer_than_a_flush() {
         let mut profile = Profile::load(PROFILE).unwrap();

@@ -14,9 +14,9 @@ use super::entry::DeviceFigure::{
 };
 use super::entry::Duration::{self, Minutes, MinutesOfFiles, MinutesOnCards, Short};
 use super::entry::Experiment::{
-    self, Blocks, Databases, Device, EvictionOverFlush, FalseRecovery, Ldj, LdjAndBytes, LdjBytes, LdjFlushes,
-    LdjPacked, LdjRecovery, OverBest, PaddedBlocks, PaddedFlushes, PaddedVarmail, PaddedWrites, Photographs, TsClock,
-    Writes, WritesAnd,
+    self, Blocks, Databases, Device, EvictionOverFlush, FalseRecovery, Git, GitBytes, GitLogs, GitPacked, Ldj,
+    LdjAndBytes, LdjBytes, LdjFlushes, LdjPacked, LdjRecovery, Oltp, OltpPacked, OverBest, PaddedBlocks, PaddedFlushes,
+    PaddedVarmail, PaddedWrites, Photographs, TsClock, Writes, WritesAnd,
 };
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
@@ -102,7 +102,7 @@ const fn one_of_sqlite(kind: Kind, journal: Journal) -> Work {
 }
 
 const fn sysbench(doublewrite: Doublewrite) -> Work {
-    Work::Innodb(InnodbJob { load: Load::Sysbench, doublewrite: Some(doublewrite), operations: None })
+    Work::Innodb(InnodbJob { doublewrite: Some(doublewrite), ..InnodbJob::new(Load::Sysbench) })
 }
 
 const fn amplified(layers: &'static [AmplifiedLayer], block_percent: u32, range_bytes: u64) -> Experiment {
@@ -352,7 +352,21 @@ pub(super) const ROWS: &[Entry] = &[
     row("cal-fsync-drop-hdd", Some(Device("hdd-barracuda", SyncDrop)), ByFigure, Short),
     row("cal-share-ssd", Some(Device("nvme-share", RandomWrites)), ByFigure, Short),
     row("cal-share-read", Some(Device("nvme-share", RandomReads)), ByFigure, Short),
-    row("ldj-journal-size", None, A, Short),
+    row("ldj-oltp", Some(Oltp(Cost::Speed, over(Mode::Ldj, Mode::Ordered), LDJ_DEVICES)), ByFigure, Minutes),
+    row("ldj-ratio-oltp", Some(OltpPacked), ByFigure, Minutes),
+    row(
+        "ldj-writes-oltp",
+        Some(Oltp(Cost::Bytes, over(Mode::Ldj, Mode::Ordered), &["sata-850pro"])),
+        ByFigure,
+        Minutes,
+    ),
+    row("zp-sysbench", Some(Oltp(Cost::Speed, over(ZP, Mode::Ordered), &["sata-850pro"])), ByFigure, Minutes),
+    row("ldj-git", Some(Git(LDJ_DEVICES)), A, Minutes),
+    row("ldj-ratio-git", Some(GitPacked), ByFigure, Minutes),
+    row("ldj-writes-git-ssd", Some(GitBytes(over(Mode::Ldj, Mode::Data))), ByFigure, Minutes),
+    row("ldj-writes-git-oj", Some(GitBytes(over(Mode::Ldj, Mode::Ordered))), ByFigure, Minutes),
+    row("ldj-writes-dj-git", Some(GitBytes(over(Mode::Data, Mode::Ordered))), ByFigure, Minutes),
+    row("ldj-journal-size", Some(GitLogs("sata-850pro")), A, Minutes),
     row(
         "stage-530-varmail",
         Some(Experiment::Staged(&[staged(personality(Personality::Varmail, 0), 2.426, 1.996)])),

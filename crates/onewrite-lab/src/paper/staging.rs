@@ -10,6 +10,7 @@ use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
 use super::found::{Case, Found};
+use super::spread::Variant;
 use super::verdict::{Even, Terms};
 use crate::error::LabError;
 use crate::session::{self, DeviceChoice, Extras, F2fsStack, RunSpec, Stack};
@@ -78,7 +79,7 @@ pub(super) fn on_open_channel(OpenChannel { work, rival, of }: &OpenChannel) -> 
     };
     let measure = |stack: Stack| -> Result<f64, LabError> {
         let cell = Cell::new(OPEN, Mode::Ordered, *work);
-        let spec = RunSpec { cache_bytes: 256 * MIB, ..RunSpec::new(work.job()?, stack, OPEN) };
+        let spec = RunSpec { cache_bytes: 256 * MIB, ..RunSpec::new(work.job(Variant::PLAIN)?, stack, OPEN) };
         let device = DeviceChoice::named(OPEN)?.under(stack).open(Some(16 * GIB))?;
         let result = session::run(&spec, device, Extras::default())?;
         let all = result.onewrite.total.onewrite.as_ref().map_or(0, |all| all.operations);
@@ -94,7 +95,7 @@ pub(super) fn on_open_channel(OpenChannel { work, rival, of }: &OpenChannel) -> 
 /// Operations a second.
 fn speed(work: &Work, stack: Stack) -> Result<f64, LabError> {
     let cell = Cell::new(PROFILE, Mode::Ordered, *work);
-    let spec = RunSpec { cache_bytes: 256 * MIB, ..RunSpec::new(work.job()?, stack, PROFILE) };
+    let spec = RunSpec { cache_bytes: 256 * MIB, ..RunSpec::new(work.job(Variant::PLAIN)?, stack, PROFILE) };
     let device = Profile::load(PROFILE)?.device(Some(16 * GIB))?;
     Ok(cell.speed(&session::run(&spec, device, Extras::default())?))
 }

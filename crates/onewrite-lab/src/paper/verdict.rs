@@ -34,6 +34,8 @@ pub enum Terms {
     Above(Even),
     /// Less than a draw.
     Below(Even),
+    /// A draw or more.
+    NotBelow(Even),
     /// The direction of the paper's best case, and about its gain.
     Gain {
         /// The paper's best case.
@@ -86,6 +88,7 @@ impl Terms {
             Terms::Near { paper, share } => met((figure / paper - 1.0).abs() <= share),
             Terms::Above(even) => met(even.gain(figure) > even.band()),
             Terms::Below(even) => met(even.gain(figure) < -even.band()),
+            Terms::NotBelow(even) => met(even.gain(figure) >= -even.band()),
             Terms::Gain { paper, even } => judge_gain(even.gain(paper), even.gain(figure), even.band()),
         }
     }
@@ -101,7 +104,7 @@ impl Terms {
             Terms::Above(even) | Terms::Below(even) | Terms::Gain { even, .. } => {
                 even.gain(figure).abs() <= even.band()
             }
-            Terms::Equal(_) | Terms::Near { .. } => false,
+            Terms::Equal(_) | Terms::Near { .. } | Terms::NotBelow(_) => false,
         }
     }
 }

@@ -2,17 +2,36 @@
 
 use onewrite_device::Profile;
 use onewrite_fs::ext4::Mode;
-use onewrite_lab::innodb::{Doublewrite, InnodbJob, Load};
+use onewrite_lab::innodb::{Doublewrite, Filling, InnodbJob, Load};
 use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
 
 const PAGE_BYTES: u64 = 16 << 10;
 
 fn run(load: Load, doublewrite: Option<Doublewrite>, mode: Mode, (operations, seed): (u32, u64)) -> RunResult {
-    let job = JobSpec::Innodb(InnodbJob { load, doublewrite, operations: Some(operations) });
+    let job = JobSpec::Innodb(InnodbJob { doublewrite, operations: Some(operations), ..InnodbJob::new(load) });
     let spec = RunSpec { seed, ..RunSpec::new(job, Stack::Ext4(mode), "nvme-share") };
     let device = Profile::load("nvme-share").unwrap().device(Some(1 << 30)).unwrap();
     session::run(&spec, device, Extras::default()).unwrap()
+}
+
+/// A run with sysbench's rows in `ldj`.
+fn with_rows(clients: u16) -> RunResult {
+    let sysbench = InnodbJob::new(Load::Sysbench);
+    let job = InnodbJob { clients, filling: Filling::Rows, operations: Some(3_000), ..sysbench };
+    let spec = RunSpec::new(JobSpec::Innodb(job), Stack::Ext4(Mode::Ldj), "nvme-share");
+    let device = Profile::load("nvme-share").unwrap().device(Some(2 << 30)).unwrap();
+    session::run(&spec, device, Extras::default()).unwrap()
+}
+
+#[test]
+fn more_clients_share_commits_and_rows_of_digits_hardly_compress() {
+    let (few, many) = (with_rows(16), with_rows(128));
+    let speed = |result: &RunResult| result.operations_per_second();
+    assert!(speed(&many) > 1.5 * speed(&few), "{} {}", speed(&many), speed(&few));
+    let fs = many.onewrite.fs.unwrap();
+    let ratio = fs.packed_bytes as f64 / fs.packed_raw_bytes as f64;
+    assert!((0.5..0.9).contains(&ratio), "{ratio}: random digits, with zeros at the ends of pages");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use super::{FtlDevice, Waits};
 use crate::ftl::counters::{FlashCounters, FtlCounters};
 use crate::ftl::flash::PowerLost;
 use crate::ssd::buffer::{Buffer, Urgency};
-use crate::ssd::host::Host;
 
 impl FtlDevice {
     fn cut_power(&mut self, choices: &mut Choices) {
@@ -41,7 +40,7 @@ impl FtlDevice {
         self.buffer = Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order());
         self.given.clear();
         self.waiting_for.clear();
-        self.host = Host::default();
+        self.host.clear();
         self.line = None;
     }
 

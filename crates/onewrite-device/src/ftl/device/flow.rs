@@ -21,7 +21,7 @@ use crate::ssd::host::{RequestSlot, RequestStage};
 
 impl FtlDevice {
     pub(super) fn read(&mut self, slot: RequestSlot, range: Range<Lpn>) {
-        let ordered = self.work_from(self.now);
+        let ordered = self.read_from_now();
         let (mut pages, mut sent) = (Vec::with_capacity(each(range.clone()).len()), self.now);
         for lpn in each(range) {
             pages.push(self.page(lpn));

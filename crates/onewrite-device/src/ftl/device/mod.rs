@@ -101,7 +101,7 @@ pub struct FtlDevice {
 impl FtlDevice {
     /// A blank device of `ftl` on flash and behind a host side of this model.
     pub(crate) fn new(mut ftl: Box<dyn Ftl>, model: Model) -> FtlDevice {
-        ftl.flash_mut().set_clock(Clock::new(model.timing.clone(), &model.shape));
+        ftl.flash_mut().set_clock(Clock::new(model.timing.clone(), &model.shape, model.read_turn()));
         ftl.flash_mut().keep_history();
         FtlDevice {
             line: model.geometry.zones.map(|zones| ZoneLine::new(zones, ftl.zone_pointers())),
@@ -111,7 +111,7 @@ impl FtlDevice {
             buffer: Buffer::new(model.eviction_begins, model.eviction_certain, model.eviction_order()),
             given: VecDeque::new(),
             waiting_for: FxHashMap::default(),
-            host: Host::default(),
+            host: Host::new(model.queuing),
             newest: 0,
             now: 0,
             counters: Counters::default(),
@@ -172,6 +172,13 @@ impl FtlDevice {
         self.ftl.flash().ordered()
     }
 
+    /// The same for a read of the host.
+    fn read_from_now(&mut self) -> u64 {
+        let now = self.now;
+        self.ftl.flash_mut().clock_mut().expect("a device has a clock").begin_read(now);
+        self.ftl.flash().ordered()
+    }
+
     /// Counts the programs ordered after the first `ordered` changes as copies of their versions.
     fn gain_since(&mut self, ordered: u64) {
         let (ftl, contents) = (&self.ftl, &mut self.contents);
@@ -210,7 +217,7 @@ impl FtlDevice {
                 self.admit_arrived();
             }
             RequestStage::Done => {
-                let active = self.host.remove(slot);
+                let active = self.host.remove(slot, (self.now, &self.model.timing));
                 let outcome = active.error.map_or(Ok(active.pages), Err);
                 completed.push(Completion { token: active.token, outcome });
             }
@@ -276,10 +283,7 @@ impl Device for FtlDevice {
         let depth = self.model.geometry.queue_depth;
         assert!(self.host.under_way() < depth, "more than {depth} requests under way");
         self.now = now.0;
-        let start = self.host.processor_free.max(self.now);
-        self.host.processor_free = start + self.model.timing.command_interval;
-        let slot = self.host.insert(token, request, self.now);
-        self.host.at(start + self.model.timing.command, slot, RequestStage::Decoded);
+        self.host.submit(token, request, (self.now, &self.model.timing));
     }
 
     fn next_event(&self) -> NextEvent {
