@@ -52,6 +52,7 @@ mod opened;
 mod options;
 mod plan;
 mod player;
+mod reading;
 mod recovery;
 mod report;
 mod run;
