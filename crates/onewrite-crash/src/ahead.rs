@@ -5,6 +5,7 @@
 //! - States are in the order in which they are entered.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use onewrite_block::mark::Marks;
 use onewrite_block::{Lpn, Page};
@@ -15,7 +16,7 @@ use crate::error::CrashError;
 use crate::judge::Breach;
 use crate::plan::{CrashPlan, Stage};
 use crate::run::Run;
-use crate::state_id::{DeviceCut, FaultId};
+use crate::state_id::{Cut, DeviceCut, FaultId};
 use crate::states::{Choice, Sum};
 use crate::subject::Replayed;
 use crate::turns::Turns;
@@ -75,8 +76,8 @@ pub(crate) struct Survivor {
 pub(crate) enum LookedFaults {
     /// A workload begins.
     Begin,
-    /// Faults that are entered together.
-    Group(Vec<LookedFault>),
+    /// Faults of a stretch of it that are entered together.
+    Group(Rc<Workload>, Vec<LookedFault>),
 }
 
 /// A run with a fault.
@@ -87,6 +88,8 @@ pub(crate) struct LookedFault {
     pub(crate) reached: Marks,
     /// The marks that the mount behind it reached.
     pub(crate) recovered: Marks,
+    /// Power cuts behind the failure, and what each broke.
+    pub(crate) cuts: Vec<(Cut, Option<Breach>)>,
 }
 
 /// The part of a workload that was judged ahead.

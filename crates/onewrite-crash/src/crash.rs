@@ -80,7 +80,7 @@ pub fn replay<S: Subject>(
     let mut explorer = Explorer::new(subject, plan.options);
     match (state.parse()?, plan.device) {
         (StateId::Door(_), _) => explorer.replay(workload, state)?,
-        (StateId::Fault(fault), _) => explorer.replay_fault(workload, fault)?,
+        (StateId::Fault { fault, then }, _) => explorer.replay_fault(workload, fault, &then)?,
         (StateId::Device { .. }, Some(make)) => {
             let cuts = DeviceCuts { points: 1, chances: 1, only: Some(state.into()) };
             explorer.explore_device(make, workload, &cuts)?;

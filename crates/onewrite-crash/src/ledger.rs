@@ -50,6 +50,11 @@ impl Ledger {
         self.report.states >= self.states_max || self.report.violations.len() >= self.violations_max
     }
 
+    /// Whether there are as many judgements of faults as states were wanted, or as many violations.
+    pub(crate) fn has_faults_enough(&self) -> bool {
+        self.report.judged >= self.states_max || self.is_done()
+    }
+
     /// Begins the count of a workload.
     pub(crate) fn begin_workload(&mut self) {
         self.states_before = self.report.states;
@@ -60,7 +65,6 @@ impl Ledger {
     pub(crate) fn end_workload(&mut self, faults: bool) -> bool {
         let is_in_vain = !faults && self.report.states == self.states_before;
         self.in_vain = if is_in_vain { self.in_vain + 1 } else { 0 };
-        let is_enough = faults && self.report.judged >= self.states_max;
-        is_enough || self.is_done() || self.in_vain >= IN_VAIN_MAX
+        faults && self.has_faults_enough() || self.is_done() || self.in_vain >= IN_VAIN_MAX
     }
 }

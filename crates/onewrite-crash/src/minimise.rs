@@ -82,7 +82,7 @@ impl<S: Subject + Clone> Search<'_, S> {
         let mut explorer = Explorer::new(self.subject.clone(), &self.options);
         match (&self.kind, self.device) {
             (StateId::Device { .. }, Some(make)) => explorer.explore_device(make, workload, &DEVICE_CUTS)?,
-            (StateId::Fault(_), _) => explorer.explore_faults(workload, 1)?,
+            (StateId::Fault { .. }, _) => explorer.explore_faults(workload, 1)?,
             _ => explorer.explore(workload)?,
         }
         let found = self.spend(explorer.into_report());

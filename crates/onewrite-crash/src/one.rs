@@ -58,7 +58,7 @@ impl<S: Subject> Explorer<'_, S> {
             }
             Ahead::Inside { .. } => self.one_workload(workload, plan),
             Ahead::Faults(faults) => {
-                self.enter_faults(workload, faults);
+                self.enter_faults(faults);
                 Ok(())
             }
         }

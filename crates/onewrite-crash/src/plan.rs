@@ -43,6 +43,17 @@ pub enum Stage {
         /// Judgements in all; a state may be judged at several moments.
         judged: u64,
     },
+    /// Requests of a workload fail in turn.
+    Failing {
+        /// Number of the part of the workload, from 1.
+        stretch: usize,
+        /// Number of its parts.
+        stretches: usize,
+        /// Number of the request that fails next, from 0.
+        request: u64,
+        /// Requests of the part.
+        requests: u64,
+    },
     /// A promise was found broken; told at once, before the violation is made smaller.
     Broken(Box<Violation>),
     /// A violation is made smaller.

@@ -85,14 +85,24 @@ impl<S: Subject> Player<S> {
 
     /// Performs the warm-up, then the tasks side by side.
     pub(crate) async fn play_all(self: &Rc<Self>, workload: Workload) {
-        self.play(workload.warm_up).await;
+        self.play_warm_up(workload.warm_up).await;
+        self.play_tasks(workload.tasks).await;
+    }
+
+    /// Performs the warm-up.
+    pub(crate) async fn play_warm_up(&self, actions: Vec<Action>) {
+        self.play(actions).await;
         let happenings = self.state.borrow().history.happenings.len();
         self.state.borrow_mut().history.warm_up = happenings;
+    }
+
+    /// Performs the tasks side by side.
+    pub(crate) async fn play_tasks(self: &Rc<Self>, tasks: Vec<Vec<Action>>) {
         let start = |actions| {
             let player = Rc::clone(self);
             self.runtime.start(async move { player.play(actions).await })
         };
-        let started: Vec<_> = workload.tasks.into_iter().map(start).collect();
+        let started: Vec<_> = tasks.into_iter().map(start).collect();
         for task in started {
             task.await;
         }

@@ -3,9 +3,10 @@
 //! `57:0,2,5` is a power cut after event 57 of the recording; the unflushed units 0, 2 and 5 survive. `57:0-3` is short
 //! for `57:0,1,2,3`; `57:0~0f` tears unit 0. `57:0>12:1` is a cut at event 12 of the recovery of state `57:0`.
 //! `cut:981:4` is a cut at internal point 981 of an emulated device, with random outcome 4; `cut:981:4>12:1` is a cut
-//! in the file system's recovery from it. The others have no cut. `fault:7`: request 7 of the run fails; `fault:7+`:
-//! all later requests fail too; `fault:7w`: from request 7 on the device accepts no more writes; `room:12`: twelve
-//! blocks are free when the run begins.
+//! in the file system's recovery from it. `fault:7`: request 7 of the run fails; `fault:7+`:
+//! all later requests fail too; `fault:7w`: from request 7 on the device accepts no more writes; `fault:7>57:0`: after
+//! that failure, a cut behind event 57 of those that did not fail; `room:12`: twelve blocks are free when the run
+//! begins.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,11 +35,11 @@ pub(crate) enum StateId {
     Door(Vec<Cut>),
     /// A cut at an internal point of a device, and cuts in the recoveries that follow.
     Device { cut: DeviceCut, then: Vec<Cut> },
-    /// No cut, but a failure.
-    Fault(FaultId),
+    /// A failure, without a cut or with one behind it.
+    Fault { fault: FaultId, then: Vec<Cut> },
 }
 
-/// The failure in a run without a cut.
+/// The failure in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultId {
     /// One request.
@@ -67,13 +68,24 @@ impl fmt::Display for Cut {
     }
 }
 
+impl fmt::Display for FaultId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultId::Request(request) => write!(f, "fault:{request}"),
+            FaultId::From(request) => write!(f, "fault:{request}+"),
+            FaultId::FullFrom(request) => write!(f, "fault:{request}w"),
+            FaultId::Room(blocks) => write!(f, "room:{blocks}"),
+        }
+    }
+}
+
 impl fmt::Display for StateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StateId::Fault(FaultId::Request(request)) => write!(f, "fault:{request}"),
-            StateId::Fault(FaultId::From(request)) => write!(f, "fault:{request}+"),
-            StateId::Fault(FaultId::FullFrom(request)) => write!(f, "fault:{request}w"),
-            StateId::Fault(FaultId::Room(blocks)) => write!(f, "room:{blocks}"),
+            StateId::Fault { fault, then } => {
+                write!(f, "{fault}")?;
+                then.iter().try_for_each(|cut| write!(f, ">{cut}"))
+            }
             StateId::Device { cut: DeviceCut { point, chance }, then } => {
                 write!(f, "cut:{point}:{chance}")?;
                 then.iter().try_for_each(|cut| write!(f, ">{cut}"))
@@ -115,12 +127,18 @@ fn device(text: &str) -> Option<StateId> {
 }
 
 fn fault(text: &str) -> Option<StateId> {
-    let fault = match (text.strip_suffix('+'), text.strip_suffix('w')) {
+    let mut parts = text.split('>');
+    let first = parts.next()?;
+    let fault = match (first.strip_suffix('+'), first.strip_suffix('w')) {
         (Some(request), _) => FaultId::From(request.parse().ok()?),
         (_, Some(request)) => FaultId::FullFrom(request.parse().ok()?),
-        _ => FaultId::Request(text.parse().ok()?),
+        _ => FaultId::Request(first.parse().ok()?),
     };
-    Some(StateId::Fault(fault))
+    Some(StateId::Fault { fault, then: parts.map(cut).collect::<Option<_>>()? })
+}
+
+fn room(text: &str) -> Option<StateId> {
+    Some(StateId::Fault { fault: FaultId::Room(text.parse().ok()?), then: Vec::new() })
 }
 
 impl FromStr for StateId {
@@ -130,7 +148,7 @@ impl FromStr for StateId {
         let id = match text.split_once(':') {
             Some(("cut", rest)) => device(rest),
             Some(("fault", rest)) => fault(rest),
-            Some(("room", rest)) => rest.parse().ok().map(|blocks| StateId::Fault(FaultId::Room(blocks))),
+            Some(("room", rest)) => room(rest),
             _ => text.split('>').map(cut).collect::<Option<_>>().map(StateId::Door),
         };
         let reason = "an address looks like 57:0,2-5 or 57:0>12:1, cut:981:4 or fault:7";
@@ -153,6 +171,7 @@ mod tests {
             "fault:7",
             "fault:7+",
             "fault:7w",
+            "fault:7+>57:0,2-5",
             "room:12",
         ] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);

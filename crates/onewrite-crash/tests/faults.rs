@@ -1,7 +1,11 @@
 //! Faults without a cut.
 
-use onewrite_crash::{ExploreOptions, Explorer, Ext4Subject, Workload};
-use onewrite_fs::ext4::{Mode, Scope};
+use onewrite_crash::{
+    Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Stage, Subject, Violation,
+    Workload, crash, replay,
+};
+use onewrite_fs::ext4::{Ext4, Mode, Scope};
+use onewrite_fs::{FsResult, Ino};
 
 #[test]
 fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
@@ -69,4 +73,65 @@ fn a_commit_of_drafts_that_fails_on_the_device_is_whole_or_absent() {
         assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
         assert!(report.judged >= 100, "{mode}: {report:?}");
     }
+}
+
+/// A canary whose fsync does nothing.
+#[derive(Clone, Copy)]
+struct Forgetful;
+
+impl Alter<Ext4Subject> for Forgetful {
+    async fn fsync(&self, _: &Ext4, _: &Ext4Subject, _: Ino) -> FsResult<()> {
+        Ok(())
+    }
+}
+
+const FORGETFUL: Altered<Ext4Subject, Forgetful> = Altered { sound: Ext4Subject::new(Mode::Data), change: Forgetful };
+
+fn failed<S: Subject + Clone + Send>(subject: S, text: &str, options: &ExploreOptions) -> (Report, Vec<Stage>) {
+    let workload: Workload = text.parse().expect("workload");
+    let (plan, stages) = (CrashPlan { faults: true, ..CrashPlan::new(options) }, std::cell::RefCell::default());
+    let told = |stage| std::cell::RefCell::<Vec<Stage>>::borrow_mut(&stages).push(stage);
+    let report = crash(subject, [workload], plan, told).expect("the run");
+    (report, stages.into_inner())
+}
+
+fn assert_replayed(violation: &Violation, options: &ExploreOptions) {
+    let workload: Workload = violation.workload.parse().expect("workload");
+    let again = replay(FORGETFUL, &workload, &violation.state, CrashPlan::new(options)).expect("replayed");
+    let first = again.violations.first().map(|again| (again.promise, &again.what));
+    assert_eq!(first, Some((violation.promise, &violation.what)), "{violation:#?}");
+}
+
+#[test]
+fn a_long_workload_fails_in_parts_whose_scripts_replay_what_breaks() {
+    let many: String = (0..60).map(|number| format!("create /f{number}; ")).collect();
+    let text = format!("{many} create /a; write /a 0 9000 1; fsync /a; pause 5");
+    let options = ExploreOptions { violations_max: 1, ..ExploreOptions::default() };
+    let (report, stages) = failed(FORGETFUL, &text, &options);
+    let violation = &report.violations[0];
+    assert_eq!(violation.promise, Promise::Durability);
+    assert!(violation.workload.contains("create /f20; create /f21") && violation.workload.contains(">>"));
+    let last = stages.iter().rfind(|stage| matches!(stage, Stage::Failing { .. }));
+    assert!(matches!(last, Some(Stage::Failing { stretch: 2, stretches: 2, .. })), "{last:?}");
+    assert_replayed(violation, &options);
+}
+
+#[test]
+fn the_power_is_cut_after_a_failure_too() {
+    let text = "create /b; sync; create /a; write /a 0 9000 1; fsync /a; pause 5; create /c; sync";
+    let options = ExploreOptions { violations_max: 10_000, ..ExploreOptions::default() };
+    let (report, _) = failed(FORGETFUL, text, &options);
+    let cut = report.violations.iter().find(|violation| violation.state.contains('>')).expect("a cut after a failure");
+    assert_eq!(cut.promise, Promise::Durability);
+    assert_replayed(cut, &options);
+    let (sound, _) = failed(FORGETFUL.sound, text, &options);
+    assert!(sound.is_sound(), "{:#?}", sound.violations);
+}
+
+#[test]
+fn faults_end_with_the_wanted_number_of_judgements() {
+    let text = "create /a; write /a 0 9000 1; fsync /a; create /c; sync";
+    let (all, _) = failed(FORGETFUL.sound, text, &ExploreOptions::default());
+    let (some, _) = failed(FORGETFUL.sound, text, &ExploreOptions { states_max: 50, ..ExploreOptions::default() });
+    assert!(some.judged >= 50 && some.judged < 150 && all.judged > 150, "{} {}", some.judged, all.judged);
 }

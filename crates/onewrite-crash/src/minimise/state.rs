@@ -32,7 +32,7 @@ impl<S: Subject + Clone> Search<'_, S> {
 
     /// Leaves out cuts inside recovery: all but the first, then all but the first two.
     fn leave_cuts_out(&mut self) -> Result<(), CrashError> {
-        let is_inside = matches!(self.best.state.parse()?, StateId::Device { .. });
+        let is_inside = !matches!(self.best.state.parse()?, StateId::Door(_));
         let cuts = self.cuts()?;
         for count in usize::from(!is_inside)..cuts.len() {
             if self.try_cuts(cuts[..count].to_vec())? == Tried::Breaks {
@@ -75,8 +75,7 @@ impl<S: Subject + Clone> Search<'_, S> {
     /// The cuts at the door of a disk that lead to the best state.
     fn cuts(&self) -> Result<Vec<Cut>, CrashError> {
         Ok(match self.best.state.parse()? {
-            StateId::Door(cuts) | StateId::Device { then: cuts, .. } => cuts,
-            StateId::Fault(_) => Vec::new(),
+            StateId::Door(cuts) | StateId::Device { then: cuts, .. } | StateId::Fault { then: cuts, .. } => cuts,
         })
     }
 
@@ -96,7 +95,8 @@ impl<S: Subject + Clone> Search<'_, S> {
         self.watch_left();
         let state = match self.best.state.parse()? {
             StateId::Device { cut, .. } => StateId::Device { cut, then: cuts },
-            _ => StateId::Door(cuts),
+            StateId::Fault { fault, .. } => StateId::Fault { fault, then: cuts },
+            StateId::Door(_) => StateId::Door(cuts),
         };
         let plan = CrashPlan { device: self.device, ..CrashPlan::new(&self.options) };
         let found = match replay(self.subject.clone(), &self.workload(), &state.to_string(), plan) {

@@ -53,7 +53,11 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
 fn show(bar: &Bar, stage: Stage, args: &Crash) {
     match stage {
         Stage::Aging => bar.stage(("crash: aging the device", "states"), 0, 0),
-        Stage::Judging { judged, .. } if args.faults => bar.stage(("crash", "runs"), judged, args.states),
+        Stage::Failing { stretch, stretches, request, requests } => {
+            let name = format!("crash: part {stretch} of {stretches} of the workload");
+            bar.stage((&name, "failed requests"), request, requests);
+        }
+        Stage::Judging { .. } if args.faults => (),
         Stage::Judging { states, judged } => {
             bar.stage((&format!("crash: {judged} judged"), "states"), states, args.states);
         }
