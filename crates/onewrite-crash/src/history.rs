@@ -48,7 +48,8 @@ pub(crate) struct Operation {
     pub(crate) action: Action,
     /// Index of its beginning among the happenings.
     pub(crate) begin: usize,
-    /// Index of its end. `None` if it failed halfway; any part of its steps may then be done, for good.
+    /// Index of its end. `None` if it failed halfway; any part of its steps may then be done, for good. If a later
+    /// operation shows that all of them were done, that is its end.
     pub(crate) end: Option<usize>,
     /// Number of happenings before it got an error that leaves its steps in doubt.
     pub(crate) failed: Option<usize>,

@@ -16,7 +16,7 @@ use onewrite_fs::{
 
 use crate::action::{Action, AttributeChange, Workload, content, extended_value};
 use crate::hash::bytes_hash;
-use crate::history::{History, Syncs};
+use crate::history::{History, Operation, Syncs};
 use crate::model::{Met, NewKind, NodeId, Step, Tree, by_pages, steps_of_allocation, steps_of_write};
 use crate::opened::Opened;
 use crate::reading::pages_of;
@@ -28,6 +28,27 @@ struct State {
     tree: Tree,
     bound: BTreeMap<Ino, NodeId>,
     next_node: u32,
+}
+
+impl State {
+    /// The operations that got an error and yet happened, because `steps` happened after them.
+    fn proved_by(&self, steps: &[Step]) -> Vec<usize> {
+        let is_doubted = |operation: &Operation| operation.failed.is_some() && operation.end.is_none();
+        let all = (0..).zip(&self.history.operations);
+        let doubted: Vec<usize> = all.filter(|(_, operation)| is_doubted(operation)).map(|(index, _)| index).collect();
+        if doubted.is_empty() || self.can_follow(&[], steps) {
+            return Vec::new();
+        }
+        let one = doubted.iter().rfind(|operation| self.can_follow(&[**operation], steps));
+        one.map_or(doubted.clone(), |operation| vec![*operation])
+    }
+
+    /// Whether `steps` are possible behind those of the operations `first`.
+    fn can_follow(&self, first: &[usize], steps: &[Step]) -> bool {
+        let mut tree = self.tree.clone();
+        let before = first.iter().flat_map(|operation| &self.history.operations[*operation].steps);
+        before.chain(steps).all(|step| tree.apply(step).is_some())
+    }
 }
 
 /// See the module's head.
@@ -166,6 +187,10 @@ impl<S: Subject> Player<S> {
 
     /// Ends an operation; returns whether there was space for it.
     pub(crate) fn end(&self, operation: usize, outcome: FsResult<()>, plan: Plan) -> bool {
+        if outcome.is_ok() {
+            let proved = self.state.borrow().proved_by(&plan.steps);
+            proved.into_iter().for_each(|operation| self.end_doubt(operation));
+        }
         let mut state = self.state.borrow_mut();
         let entry = &mut state.history.operations[operation];
         entry.sought = plan.syncs.unwrap_or(Syncs::Nothing);
@@ -195,6 +220,16 @@ impl<S: Subject> Player<S> {
         drop(state);
         self.mark();
         true
+    }
+
+    /// Ends an operation that happened in spite of its error.
+    fn end_doubt(&self, operation: usize) {
+        let mut state = self.state.borrow_mut();
+        let steps = state.history.operations[operation].steps.clone();
+        steps.iter().for_each(|step| drop(state.tree.apply(step)));
+        state.history.end(operation);
+        drop(state);
+        self.mark();
     }
 
     /// The tree after the last operation that ended.

@@ -1,8 +1,9 @@
 //! Faults without a cut.
 
+use onewrite_block::Nanos;
 use onewrite_crash::{
     Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Stage, Subject, Violation,
-    Workload, crash, replay,
+    Workload, WorkloadSpec, crash, replay,
 };
 use onewrite_fs::ext4::{Ext4, Mode, Scope};
 use onewrite_fs::{FsResult, Ino};
@@ -134,4 +135,21 @@ fn faults_end_with_the_wanted_number_of_judgements() {
     let (all, _) = failed(FORGETFUL.sound, text, &ExploreOptions::default());
     let (some, _) = failed(FORGETFUL.sound, text, &ExploreOptions { states_max: 50, ..ExploreOptions::default() });
     assert!(some.judged >= 50 && some.judged < 150 && all.judged > 150, "{} {}", some.judged, all.judged);
+}
+
+/// An unlink may fail and the name be gone: whoever creates it anew shows that.
+#[test]
+fn what_was_done_in_spite_of_an_error_is_followed() {
+    let options = ExploreOptions {
+        commit_interval: Nanos::from_millis(50),
+        checkpoint_age: Nanos::from_millis(200),
+        ..ExploreOptions::default()
+    };
+    let spec: WorkloadSpec = "random:40".parse().expect("workload");
+    for mode in [Mode::Ordered, Mode::Data] {
+        let subject = Ext4Subject::new(mode);
+        let plan = CrashPlan { faults: true, ..CrashPlan::new(&options) };
+        let report = crash(subject, spec.workloads(&subject, 1).take(3), plan, |_| ()).expect("the run");
+        assert!(report.is_sound() && report.judged > 500, "{mode}: {report:#?}");
+    }
 }

@@ -50,7 +50,7 @@ fn on_own(file: &str, seed: u64, chance: &mut Choices) -> Action {
     }
 }
 
-fn on_common(file: &str, seed: u64, chance: &mut Choices) -> Action {
+pub(super) fn on_common(file: &str, seed: u64, chance: &mut Choices) -> Action {
     let file = file.to_owned();
     let (page, pages) = (chance.below(8), 1 + chance.below(3));
     match chance.below(10) {
@@ -69,7 +69,7 @@ fn shift(file: String, how: Blocks, chance: &mut Choices) -> Action {
     Action::Allocate { file, offset, length, how }
 }
 
-fn attributes(chance: &mut Choices) -> AttributeChange {
+pub(super) fn attributes(chance: &mut Choices) -> AttributeChange {
     match chance.below(3) {
         0 => AttributeChange::Permissions(chance.below(0o1000) as u16),
         // Some need the upper halves of the fields.

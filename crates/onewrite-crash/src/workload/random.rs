@@ -9,7 +9,7 @@
 
 use onewrite_block::Choices;
 
-use super::{beside, drafts, shares};
+use super::{beside, drafts, shares, swarm};
 use crate::action::{Action, Blocks, Workload};
 
 /// The kinds of operation in a random workload.
@@ -23,12 +23,14 @@ pub enum Operations {
     Atomic,
     /// The basic operations, and shares of pages: `shares`.
     Shares,
+    /// Some kinds of operations, drawn anew for each workload: `swarm`.
+    Swarm,
 }
 
 impl Operations {
     /// All kinds.
-    pub(super) const ALL: [Operations; 4] =
-        [Operations::Plain, Operations::All, Operations::Atomic, Operations::Shares];
+    pub(super) const ALL: [Operations; 5] =
+        [Operations::Plain, Operations::All, Operations::Atomic, Operations::Shares, Operations::Swarm];
 
     /// The name before the colon.
     pub(super) const fn name(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Operations {
             Operations::All => "random-all",
             Operations::Atomic => "atomic",
             Operations::Shares => "shares",
+            Operations::Swarm => "swarm",
         }
     }
 
@@ -93,11 +96,14 @@ struct Writer {
 
 /// The workload number `round` of `seed`.
 pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
+    if shape.operations == Operations::Swarm {
+        return swarm::workload(shape.actions, shape.syncs_of_a_log, seed, round);
+    }
     let choices = Choices::new(seed).stream("random workload", round);
     let mut setup = vec![Action::MakeDirectory("/shared".into())];
     setup.extend((0..shape.tasks).map(|task| Action::MakeDirectory(format!("/t{task}"))));
     match shape.operations {
-        Operations::Plain => (),
+        Operations::Plain | Operations::Swarm => (),
         Operations::All => setup.extend(beside::COMMON.map(|file| Action::Create(file.into()))),
         Operations::Atomic => setup.extend(drafts::setup(shape.tasks)),
         Operations::Shares => setup.extend(shares::setup(shape.tasks)),
@@ -113,7 +119,7 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
         let actions = actions
             .flat_map(|action| [change_of_blocks(&action, &mut chance), Some(action)].into_iter().rev().flatten());
         match shape.operations {
-            Operations::Plain => actions.collect(),
+            Operations::Plain | Operations::Swarm => actions.collect(),
             Operations::All => with_more(actions, seed, &mut choices.stream("more", task as u64)),
             Operations::Atomic => drafts::with_drafts(actions, (task, seed), choices.stream("drafts", task as u64)),
             Operations::Shares => shares::with_shares(actions, (task, seed), choices.stream("shares", task as u64)),
@@ -151,7 +157,11 @@ fn change_of_blocks(action: &Action, chance: &mut Choices) -> Option<Action> {
 
 /// Fills a random share of the log, so that some of the workloads wrap it, early or late.
 fn warm_up(shape: RandomShape, chance: &mut Choices) -> Vec<Action> {
-    let syncs = shape.syncs_of_a_log * (30 + chance.below(75)) / 100;
+    fill_log(shape.syncs_of_a_log * (30 + chance.below(75)) / 100)
+}
+
+/// Appends and syncs so often.
+pub(super) fn fill_log(syncs: u64) -> Vec<Action> {
     let file = |number: u64| format!("/shared/w{}", number % 4);
     let made = (0..syncs.min(4)).map(|number| Action::Create(file(number)));
     let filled = (0..syncs).flat_map(|number| {
