@@ -33,7 +33,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use combinations::combinations;
+use combinations::{COMBINATIONS_MAX, FAILED_COMBINATIONS_MAX, combinations};
 use pages::{is_mixed, is_seen};
 use rolling::{BlockChange, Checkpoints};
 
@@ -234,7 +234,10 @@ impl<'a> Judge<'a> {
     }
 
     fn add_candidates(&mut self, tree: &Tree, prefix: usize, under_way: &[usize]) {
-        for partial in combinations(&under_way.iter().map(|op| self.operation(*op).steps.len()).collect::<Vec<_>>()) {
+        let has_failed = under_way.iter().any(|op| self.operation(*op).failed.is_some());
+        let most = if has_failed { FAILED_COMBINATIONS_MAX } else { COMBINATIONS_MAX };
+        let counts: Vec<usize> = under_way.iter().map(|op| self.operation(*op).steps.len()).collect();
+        for partial in combinations(&counts, most) {
             let mut tree = tree.clone();
             let partial: Vec<(usize, usize)> = under_way.iter().copied().zip(partial).collect();
             let mut steps = partial.iter().flat_map(|(op, count)| &self.operation(*op).steps[..*count]);

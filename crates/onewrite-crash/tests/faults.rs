@@ -153,3 +153,15 @@ fn what_was_done_in_spite_of_an_error_is_followed() {
         assert!(report.is_sound() && report.judged > 500, "{mode}: {report:#?}");
     }
 }
+
+/// Three tasks end for want of room, each after any page: the judge has to try 320 combinations of their steps.
+#[test]
+fn several_tasks_may_run_out_of_room_at_any_page() {
+    let text = "mkdir /d >> mkdir /d/a | create /1-5; write /1-5 0 12288 1 direct | \
+                create /2-1; append /2-1 8192 2; zero /2-1 0 8192; write /2-1 19887 29352 3 | \
+                create /3-5; append /3-5 12288 4";
+    for mode in [Mode::Ordered, Mode::Data] {
+        let (report, _) = failed(Ext4Subject::new(mode), text, &ExploreOptions::default());
+        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+    }
+}

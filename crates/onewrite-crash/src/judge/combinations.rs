@@ -1,12 +1,14 @@
 //! Combinations: which steps of the operations under way may be done.
 
 /// Most combinations tried of the operations under way at one place.
-const COMBINATIONS_MAX: usize = 256;
+pub(super) const COMBINATIONS_MAX: usize = 256;
+/// The same, if some of them failed: they are under way for ever, and where blocks run out each page is a step.
+pub(super) const FAILED_COMBINATIONS_MAX: usize = 2_048;
 
-/// All ways to take 0 to `count` of each. If there are too many: each alone, all, and none.
-pub(super) fn combinations(counts: &[usize]) -> Vec<Vec<usize>> {
+/// All ways to take 0 to `count` of each. If these are more than `most`: each alone, all, and none.
+pub(super) fn combinations(counts: &[usize], most: usize) -> Vec<Vec<usize>> {
     let all = counts.iter().try_fold(1_usize, |product, count| product.checked_mul(count + 1));
-    if all.is_some_and(|all| all <= COMBINATIONS_MAX) {
+    if all.is_some_and(|all| all <= most) {
         return counts.iter().fold(vec![Vec::new()], |ways, count| {
             let more = |way: &Vec<usize>| (0..=*count).map(|taken| [&way[..], &[taken]].concat()).collect::<Vec<_>>();
             ways.iter().flat_map(more).collect()
@@ -30,8 +32,8 @@ mod tests {
 
     #[test]
     fn combinations_are_all_of_them() {
-        assert_eq!(combinations(&[]), [Vec::<usize>::new()]);
-        assert_eq!(combinations(&[1, 2]), [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
-        assert_eq!(combinations(&[40; 4]).len(), 2 + 4 * 40);
+        assert_eq!(combinations(&[], 9), [Vec::<usize>::new()]);
+        assert_eq!(combinations(&[1, 2], 9), [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]);
+        assert_eq!(combinations(&[40; 4], COMBINATIONS_MAX).len(), 2 + 4 * 40);
     }
 }
