@@ -91,4 +91,4 @@ pub use subject::{
     Purpose, Replayed, Steps, Subject, SyncedNames,
 };
 pub use trace::trace;
-pub use workload::{Guided, Operations, WorkloadSpec};
+pub use workload::{Guided, Operations, SwarmMachine, WorkloadSpec};

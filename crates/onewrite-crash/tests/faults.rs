@@ -149,8 +149,8 @@ fn what_was_done_in_spite_of_an_error_is_followed() {
     for mode in [Mode::Ordered, Mode::Data] {
         let subject = Ext4Subject::new(mode);
         let plan = CrashPlan { faults: true, ..CrashPlan::new(&options) };
-        let report = crash(subject, spec.workloads(&subject, 1).take(3), plan, |_| ()).expect("the run");
-        assert!(report.is_sound() && report.judged > 500, "{mode}: {report:#?}");
+        let report = crash(subject, spec.workloads(&subject, 1).take(1), plan, |_| ()).expect("the run");
+        assert!(report.is_sound() && report.judged > 200, "{mode}: {report:#?}");
     }
 }
 

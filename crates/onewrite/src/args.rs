@@ -412,7 +412,8 @@ pub struct Probe {
 #[derive(Debug, Args)]
 pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, `atomic:OPERATIONS` (with drafts of
-    /// atomic files, in modes that log content), `shares:OPERATIONS` (with shared pages), `guided:OPERATIONS` (each
+    /// atomic files, in modes that log content), `shares:OPERATIONS` (with shared pages), `swarm:OPERATIONS` (each draws
+    /// its kinds of operation, the seed its image and log, if not given), `guided:OPERATIONS` (each
     /// reaches a mark that none before it did), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`,
     /// `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
     #[arg(required_unless_present = "run")]
@@ -457,10 +458,10 @@ pub struct Crash {
     /// file of `onewrite probe` [default: the device's own value].
     #[arg(long, value_name = "SIZE|FILE", requires = "device")]
     pub eviction_spot: Option<String>,
-    /// Size of the image [default: 32MiB; f2fs: 64MiB].
+    /// Size of the image [default: 32MiB; f2fs: 64MiB; swarm: up to five times that, by seed].
     #[arg(long, value_parser = size::bytes, value_name = "SIZE")]
     pub size: Option<u64>,
-    /// Blocks of the log (ext4) [default: 1024].
+    /// Blocks of the log (ext4) [default: 1024; swarm: up to 3072, by seed].
     #[arg(long, value_name = "BLOCKS")]
     pub journal_blocks: Option<u32>,
     /// Pages of the page cache.
@@ -495,7 +496,8 @@ pub struct Crash {
     /// Let a SHARE tear: a power cut may leave some of its pairs done, as on an image on XFS or Btrfs.
     #[arg(long)]
     pub torn_shares: bool,
-    /// Instead of power cuts, let each request fail in turn, and space run out.
+    /// Let each request fail in turn, with and without a power cut behind it, and space run out. --states is then the
+    /// number of judgements.
     #[arg(long)]
     pub faults: bool,
     /// Workloads explored side by side, each on a core; the report is the same for any number [default: all cores].

@@ -21,6 +21,7 @@ use std::str::FromStr;
 pub use guided::Guided;
 pub use random::Operations;
 use random::RandomShape;
+pub use swarm::SwarmMachine;
 
 use crate::action::{Action, Workload};
 use crate::error::CrashError;

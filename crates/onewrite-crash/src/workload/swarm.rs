@@ -20,6 +20,24 @@ const NAME_BYTES: usize = 250;
 /// Extents of a deep tree before the tasks begin: a root of ext4 holds four, one leaf 340, a tree of depth one 1,360.
 const EXTENTS: [u64; 4] = [3, 338, 679, 1358];
 
+/// The image and the log that a seed gives to its swarm workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwarmMachine {
+    /// The image is so many times as large as the smallest; five times is more than one block group of ext4.
+    pub size_factor: u64,
+    /// Blocks of ext4's log, the smallest or more.
+    pub journal_blocks: u32,
+}
+
+impl SwarmMachine {
+    /// That of `seed`.
+    pub fn of(seed: u64) -> SwarmMachine {
+        let mut chance = Choices::new(seed).stream("swarm machine", 0);
+        let (size_factor, logs) = ([1, 1, 2, 5][chance.index(4)], [1, 1, 2, 3][chance.index(4)]);
+        SwarmMachine { size_factor, journal_blocks: 1_024 * logs }
+    }
+}
+
 /// Kinds of operations, each a short group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -423,6 +441,14 @@ mod tests {
         let sparse = |shape: &&Shape| shape.sizes == Sizes::Sparse;
         assert!(shapes.iter().filter(sparse).all(|shape| !shape.has(Kind::Shift)));
         assert!(shapes.iter().any(|shape| sparse(&shape)));
+    }
+
+    #[test]
+    fn a_seed_gives_an_image_and_a_log() {
+        let machines: Vec<SwarmMachine> = (0..40).map(SwarmMachine::of).collect();
+        assert_eq!(machines, (0..40).map(SwarmMachine::of).collect::<Vec<_>>());
+        let has = |size_factor, journal_blocks| machines.contains(&SwarmMachine { size_factor, journal_blocks });
+        assert!(has(1, 1_024) && has(5, 1_024) && has(1, 3_072), "{machines:?}");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use onewrite_block::{Geometry, HostProfile, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Guided, Keeps, MakeDevice, Report, Stage, Subject, Violation,
-    Workload, WorkloadSpec, device_pages,
+    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Guided, Keeps, MakeDevice, Report, Stage, Subject,
+    SwarmMachine, Violation, Workload, WorkloadSpec, device_pages,
 };
 use onewrite_device::{Layer, Profile};
 use onewrite_fs::PolicyKind;
@@ -21,6 +21,8 @@ use crate::workload::postmark;
 
 /// How the name of workloads begins that marks guide.
 const GUIDED: &str = "guided:";
+/// How the name of workloads begins whose seed gives the image and the log, too.
+const SWARM: &str = "swarm:";
 
 /// The file system under test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,8 +211,9 @@ impl CrashExperiment {
             return refused("--stage is for F2FS; leave it out, or add --fs f2fs");
         }
         let plain = Ext4Subject::new(mode(self.mode.as_deref().unwrap_or("ordered"))?);
+        let drawn = self.swarm_machine().map(|machine| machine.journal_blocks);
         let subject = Ext4Subject {
-            journal_blocks: self.journal_blocks.unwrap_or(plain.journal_blocks),
+            journal_blocks: self.journal_blocks.or(drawn).unwrap_or(plain.journal_blocks),
             delayed_allocation: self.delayed_allocation,
             eviction_spot: self.eviction_spot.as_deref().map(eviction_spot).transpose()?,
             ..plain
@@ -224,13 +227,19 @@ impl CrashExperiment {
         Ok(subject)
     }
 
+    /// What the seed gives to swarm workloads.
+    fn swarm_machine(&self) -> Option<SwarmMachine> {
+        self.workload.starts_with(SWARM).then(|| SwarmMachine::of(self.seed))
+    }
+
     fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
         let least = match subject {
             Explored::Ext4(_) => 32 * MIB,
             Explored::F2fs(f2fs) if has_zones(profile) => ZONED_SIZE_MIN + f2fs.stage_bytes,
             Explored::F2fs(f2fs) => F2fsSubject::SIZE_MIN + f2fs.stage_bytes,
         };
-        let size_bytes = self.size.unwrap_or(least);
+        let factor = self.swarm_machine().map_or(1, |machine| machine.size_factor);
+        let size_bytes = self.size.unwrap_or(least * factor);
         let plain = ExploreOptions {
             size_bytes,
             cache_pages: self.cache_pages,

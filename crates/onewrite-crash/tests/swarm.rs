@@ -1,0 +1,40 @@
+//! Swarm workloads: what each is made of is drawn.
+
+mod support;
+
+use onewrite_block::MIB;
+use onewrite_crash::{CrashPlan, Ext4Subject, F2fsSubject, Report, Subject, WorkloadSpec, crash};
+use onewrite_fs::ext4::Mode;
+use onewrite_fs::f2fs::FsyncMode;
+
+use crate::support::options;
+
+fn swarm<S: Subject + Clone + Send>(subject: S, states: u64, size_bytes: u64) -> Report {
+    let options = options(states).with_size(size_bytes);
+    let spec: WorkloadSpec = "swarm:60".parse().expect("workload");
+    let workloads = spec.workloads(&subject, options.seed);
+    crash(subject, workloads, CrashPlan::new(&options), |_| ()).expect("the run")
+}
+
+fn is_marked(report: &Report, mark: &str) -> bool {
+    report.marks.get(mark).expect("there is such a mark").is_seen()
+}
+
+#[test]
+fn swarm_workloads_keep_every_promise() {
+    for mode in [Mode::Writeback, Mode::Ordered, Mode::Data, Mode::DataAsync, Mode::Ldj] {
+        let report = swarm(Ext4Subject::new(mode), 4_000, 32 * MIB);
+        assert!(report.is_sound() && report.workloads >= 2, "{mode}: {:#?}", report.violations);
+    }
+    let report = swarm(F2fsSubject::new(FsyncMode::Posix), 2_000, 64 * MIB);
+    assert!(report.is_sound(), "{:#?}", report.violations);
+}
+
+/// What no other workload reached: content that a log escapes, and trees of extents that grow.
+#[test]
+fn swarm_workloads_reach_what_random_ones_do_not() {
+    let report = swarm(Ext4Subject::new(Mode::Data), 16_000, 32 * MIB);
+    for mark in ["escaped block logged", "escaped block found in the log", "extent tree of depth two split"] {
+        assert!(is_marked(&report, mark), "{mark}: {report:?}");
+    }
+}
