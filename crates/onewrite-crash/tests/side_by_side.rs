@@ -55,6 +55,10 @@ fn cuts_inside_a_device_and_faults_are_counted_the_same() {
     let script = "script:create /a; write /a 0 9000 1; fsync /a";
     let report = assert_same(&Ext4Subject::new(Mode::Data), script, CrashPlan { faults: true, ..plan });
     assert!(report.is_sound() && report.judged > 20, "{report:?}");
+}
+
+#[test]
+fn faults_of_several_stretches_are_counted_the_same() {
     let options = options(600);
     let plan = CrashPlan { faults: true, ..CrashPlan::new(&options) };
     let report = assert_same(&Ext4Subject::new(Mode::Ordered), "random:60", plan);

@@ -16,10 +16,6 @@ fn swarm<S: Subject + Clone + Send>(subject: S, states: u64, size_bytes: u64) ->
     crash(subject, workloads, CrashPlan::new(&options), |_| ()).expect("the run")
 }
 
-fn is_marked(report: &Report, mark: &str) -> bool {
-    report.marks.get(mark).expect("there is such a mark").is_seen()
-}
-
 #[test]
 fn swarm_workloads_keep_every_promise() {
     for mode in [Mode::Writeback, Mode::Ordered, Mode::Data, Mode::DataAsync, Mode::Ldj] {
@@ -30,11 +26,11 @@ fn swarm_workloads_keep_every_promise() {
     assert!(report.is_sound(), "{:#?}", report.violations);
 }
 
-/// What no other workload reached: content that a log escapes, and trees of extents that grow.
+/// What no workload of `random` reached: content that a log has to escape.
 #[test]
-fn swarm_workloads_reach_what_random_ones_do_not() {
+fn swarm_workloads_write_what_a_log_has_to_escape() {
     let report = swarm(Ext4Subject::new(Mode::Data), 16_000, 32 * MIB);
-    for mark in ["escaped block logged", "escaped block found in the log", "extent tree of depth two split"] {
-        assert!(is_marked(&report, mark), "{mark}: {report:?}");
+    for mark in ["escaped block logged", "escaped block found in the log"] {
+        assert!(report.marks.get(mark).is_some_and(|count| count.is_seen()), "{mark}: {report:?}");
     }
 }
