@@ -19,7 +19,7 @@ const BYTES: [u32; 256] = bytes_of(0x82f6_3b78);
 /// CRC32C (Castagnoli, reflected) of `bytes`, continued from the register `seed`; ext4 starts with `!0`.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     match bytes.len() <= SHORT {
-        true => bytes.iter().fold(seed, |register, byte| register >> 8 ^ BYTES[usize::from(register as u8 ^ byte)]),
+        true => bytes.iter().fold(seed, |register, byte| (register >> 8) ^ BYTES[usize::from(register as u8 ^ byte)]),
         false => update(CrcAlgorithm::Crc32Iscsi, seed, bytes) ^ !0,
     }
 }
@@ -32,7 +32,7 @@ const fn bytes_of(polynomial: u32) -> [u32; 256] {
         let mut register = byte as u32;
         let mut bit = 0;
         while bit < 8 {
-            register = register >> 1 ^ (register & 1) * polynomial;
+            register = (register >> 1) ^ ((register & 1) * polynomial);
             bit += 1;
         }
         table[byte] = register;
