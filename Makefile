@@ -6,7 +6,8 @@ ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
   device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries crash-marks \
-  mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
+  mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c install-test \
+  paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -159,6 +160,12 @@ install-c:
 	mkdir -p $(DESTDIR)$(PLACE)/lib/pkgconfig
 	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml); sed "s|@PREFIX@|$(PLACE)|;s|@VERSION@|$$version|" \
 	  crates/onewrite-c/onewrite.pc.in > $(DESTDIR)$(PLACE)/lib/pkgconfig/onewrite.pc
+	@[ -n "$(DESTDIR)" ] || PATH="$$PATH:/usr/sbin:/sbin" ldconfig || \
+	  echo "WARNING: ldconfig did not run: programs find libonewrite.so.0 by LD_LIBRARY_PATH alone" >&2
+
+## install-test: make install, twice, and all that it installs in use, as root; in a mount namespace, so nothing stays (the release build)
+install-test: deps
+	scripts/install-test.sh
 
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps
