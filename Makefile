@@ -7,7 +7,7 @@ ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
   device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries crash-marks \
   mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c install-test \
-  paper-ts-clock
+  sqlite-tools paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -140,6 +140,14 @@ databases: deps
 pjdfstest xfstests: deps
 	$(CARGO) build --release --package onewrite
 	MODE=$(or $(MODE),ordered) scripts/$@.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" "$(SUITE)" $(ARGS)
+
+## sqlite-tools: SQLite's speedtest1, kvtest and mptester on the mount and over the VFS, as root (SUITE=its source, SIZE=25, MODE=data+async; minutes)
+sqlite-tools: deps
+	$(CARGO) build --release --package onewrite
+	$(CARGO) build --release --package onewrite-sqlite
+	SIZE=$(or $(SIZE),25) MODE=$(or $(MODE),data+async) scripts/sqlite-tools.sh \
+	  "$${CARGO_TARGET_DIR:-target}/release/onewrite" "$${CARGO_TARGET_DIR:-target}/release/libonewrite_sqlite.so" \
+	  "$(SUITE)"
 
 ## install: the program, the helpers of mount(8) and umount(8), and the library for C, as root (PREFIX=/usr/local)
 install: install-c

@@ -108,7 +108,7 @@ for pair in "$mode/memory" "$mode/delete" ordered/wal; do
 done
 unset ONEWRITE_EXTENSION
 
-echo "kvtest and mptester on a mount, $mode"
+echo "kvtest on a mount, $mode"
 mounted "$mode"
 cd "$room/mnt"
 "$tools/kvtest" init kv.db --count 2000 --size 12000 > "$room/found" 2>&1 || wrong "kvtest init: $(cat "$room/found")"
@@ -122,17 +122,31 @@ for jmode in delete wal; do
   done
 done
 sound kv.db
-for jmode in delete truncate persist wal; do
-  for script in config01 config02 crash01 multiwrite01; do
-    rm -f mp.db*
-    if "$tools/mptest" mp.db --quiet --sync --journalmode $jmode "$suite/mptest/$script.test" > "$room/found" 2>&1; then
-      echo "  mptester $jmode $script: $(grep -i 'summary' "$room/found" || echo passed)"
-    else
-      wrong "mptester $jmode $script: $(tail -5 "$room/found")"
-    fi
-  done
-done
 cd /
 "$onewrite" umount "$room/mnt"
 clean
+
+# mptester with these scripts, in every journal mode of SQLite, on a mount in mode $1: several processes on one database.
+processes() {
+  local kind=$1 jmode script
+  shift
+  echo "mptester on a mount, $kind"
+  mounted "$kind"
+  cd "$room/mnt"
+  for jmode in delete truncate persist wal; do
+    for script in "$@"; do
+      rm -f mp.db*
+      "$tools/mptest" mp.db --quiet --sync --journalmode $jmode "$suite/mptest/$script.test" > "$room/found" 2>&1 ||
+        wrong "mptester $jmode $script: $(head -5 "$room/found")"
+      printf '  mptester %-9s %-13s %s\n' $jmode "$script:" "$(sed -n 's/^Summary: //p' "$room/found")"
+      sound mp.db
+    done
+  done
+  cd /
+  "$onewrite" umount "$room/mnt"
+  clean
+}
+processes ordered config01 config02 crash01 multiwrite01
+# config01 maps the database, which files with drafts refuse (ENODEV; docs/mount.md): SQLite goes on, mptester complains.
+processes "$mode" config02 crash01 multiwrite01
 [ $failed = 0 ] && echo "all passed" || exit 1
