@@ -42,7 +42,7 @@ pub fn minimise<S: Subject + Clone>(
 ) -> Result<(), CrashError> {
     let count = report.violations.len();
     for (violation, number) in report.violations.iter_mut().zip(1..) {
-        let watch = |tries, tries_max| progress(Stage::Shrinking { number, count, tries, tries_max });
+        let watch = |judged| progress(Stage::Shrinking { number, count, judged, judged_max });
         *violation = minimised(subject, violation, (plan, judged_max), &watch)?;
     }
     Ok(())

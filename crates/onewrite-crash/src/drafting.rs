@@ -14,7 +14,7 @@ use onewrite_fs::{DraftId, FsError, FsResult, Ino, Position};
 
 use crate::action::{Action, Blocks, content};
 use crate::history::Syncs;
-use crate::model::{NewKind, NodeId, Step, steps_of_allocation};
+use crate::model::{Met, NewKind, NodeId, Step, Tree, steps_of_allocation};
 use crate::opened::{Draft, Drafts, Opened};
 use crate::player::{Plan, Player};
 use crate::subject::{DraftChange, DraftChanged, Subject};
@@ -198,7 +198,9 @@ fn steps(change: &Action, node: NodeId, changed: DraftChanged) -> Vec<Step> {
         }
         (Action::Truncate { size, .. }, _) => vec![Step::Truncate { node, size: *size }],
         (Action::Allocate { offset, length, how, .. }, DraftChanged::Resized(size)) => {
-            steps_of_allocation(node, *offset..*offset + *length, *how, size)
+            // A commit is one step: pages with blocks need not go one by one.
+            let met = Met { node, size, tree: &Tree::of_directories(&[]) };
+            steps_of_allocation(&met, *offset..*offset + *length, *how)
         }
         _ => unreachable!("`{change}` came to {changed:?}"),
     }

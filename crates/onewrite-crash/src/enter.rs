@@ -15,7 +15,8 @@ use crate::explorer::Explorer;
 use crate::judge::{Breach, Promise};
 use crate::marks::{Recently, marks_of};
 use crate::nested::record_recovery;
-use crate::report::Violation;
+use crate::plan::Stage;
+use crate::report::{Shrunk, Violation};
 use crate::state_id::{Cut, StateId};
 use crate::states::{Choice, Sum, Walker};
 use crate::subject::Subject;
@@ -168,6 +169,9 @@ impl<S: Subject> Explorer<'_, S> {
         let replay = self.options.replay_command(workload, &state, self.subject.flags());
         let Breach { promise, what, difference } = breach;
         let workload = workload.to_string();
-        self.ledger().report.violations.push(Violation { promise, what, workload, state, difference, replay });
+        let shrunk = Shrunk::Untried;
+        let violation = Violation { promise, what, workload, state, difference, replay, shrunk };
+        self.tell_stage(Stage::Broken(Box::new(violation.clone())));
+        self.ledger().report.violations.push(violation);
     }
 }

@@ -21,6 +21,7 @@
 
 mod checkpoint;
 mod combinations;
+mod pages;
 mod rolling;
 mod shares;
 
@@ -33,15 +34,15 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use combinations::combinations;
+use pages::{is_mixed, is_seen};
 use rolling::{BlockChange, Checkpoints};
 
-use crate::hash::{ZEROS, page_hash};
+use crate::hash::ZEROS;
 use crate::history::{Happening, History, Operation, Syncs};
 use crate::model::{FileContent, ItemKind, Listing, NodeId, Step, Touched, Tree};
 use crate::options::ExploreOptions;
 use crate::recovery::{Found, Problem};
 use crate::sizes::{Change, Sizes, Surviving};
-use crate::states::SECTOR;
 use crate::subject::{Keeps, Promises};
 
 /// Most listings of candidates kept in memory; then all are dropped.
@@ -471,7 +472,9 @@ impl<'a> Judge<'a> {
             if self.promises.delays && !self.is_possible_size(candidate, node, content.size, happened) {
                 wrong.push(format!("! {path}: a size of {} bytes, which it cannot have here", content.size));
             }
-            let pages: Vec<String> = (0..content.size.div_ceil(PAGE_SIZE as u64))
+            let pages: Vec<String> = self
+                .pages_to_judge(node, content)
+                .into_iter()
                 .filter(|index| !self.is_allowed(candidate, (node, *index), content, happened))
                 .map(|index| index.to_string())
                 .collect();
@@ -530,31 +533,9 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether each sector of a page, within the file's size, comes from one of `versions`. On a disk that tears pages,
-/// content that is overwritten in place may be torn.
-fn is_mixed(page: &Page, versions: &[Page], visible: usize) -> bool {
-    let bytes = page.bytes();
-    let versions: Vec<_> = versions.iter().map(Page::bytes).collect();
-    (0..visible).step_by(SECTOR).all(|start| {
-        let sector = start..visible.min(start + SECTOR);
-        versions.iter().any(|version| version[sector.clone()] == bytes[sector.clone()])
-    })
-}
-
 /// The candidates with this hash.
 fn like(candidates: &FxHashMap<u64, Vec<usize>>, hash: u64) -> &[usize] {
     candidates.get(&hash).map_or(&[], Vec::as_slice)
-}
-
-/// Whether this version of a page has the hash `found` when only its first `visible` bytes are in the file.
-fn is_seen((page, hash): (Page, u64), found: u64, visible: usize) -> bool {
-    hash == found || visible < PAGE_SIZE && cut(page, visible) == found
-}
-
-/// The hash of a page when only its first `visible` bytes are in the file.
-fn cut(mut page: Page, visible: usize) -> u64 {
-    page.bytes_mut()[visible..].fill(0);
-    page_hash(&page)
 }
 
 fn breach(promise: Promise, what: String) -> Breach {

@@ -52,6 +52,7 @@ mod opened;
 mod options;
 mod plan;
 mod player;
+mod reading;
 mod recovery;
 mod report;
 mod run;
@@ -84,7 +85,7 @@ pub use marks::{MarkCount, MarkCounts};
 pub use onewrite_block::mark::Room as MarkRoom;
 pub use options::ExploreOptions;
 pub use plan::{CrashPlan, MakeDevice, Stage};
-pub use report::{Report, StatesByKind, Violation};
+pub use report::{Report, Shrunk, StatesByKind, Violation};
 pub use subject::{
     Alter, Altered, DraftChange, DraftChanged, Ext4Subject, F2fsSubject, Flag, Keeps, Mounting, Name, Promises,
     Purpose, Replayed, Steps, Subject, SyncedNames,

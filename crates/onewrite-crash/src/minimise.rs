@@ -1,8 +1,11 @@
 //! Minimise: finds the same broken promise with fewer operations and fewer lost writes.
 //!
 //! Operations come first: parts of the workload are removed, halves before single operations, while some state still
-//! breaks the same promise. Then the state: each lost unit is put back, if the promise still breaks. Both searches are
-//! greedy and bounded by judgements, not by time: the result is small, not always the smallest, and the same each time.
+//! breaks the same promise. Then the state (`state`): cuts inside recovery are left out, torn units and lost ones put
+//! back, if the promise still breaks. Both searches are greedy and bounded by judgements, not by time: the result is
+//! small, not always the smallest, and the same each time. A violation says whether its search met the bound.
+
+mod state;
 
 use crate::action::{Action, Workload};
 use crate::cut::DeviceCuts;
@@ -10,20 +13,21 @@ use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::options::ExploreOptions;
 use crate::plan::{CrashPlan, MakeDevice};
-use crate::report::{Report, Violation};
+use crate::report::{Report, Shrunk, Violation};
 use crate::state_id::StateId;
 use crate::subject::Subject;
 
 /// Most explorations spent on removing operations.
 const TRIES_MAX: usize = 300;
+/// Of the judgements, one in this many is kept for the state.
+const STATE_SHARE: u64 = 20;
 /// Most states of each exploration.
 const STATES_MAX: u64 = 3_000;
 /// Cuts inside a device in each exploration.
 const DEVICE_CUTS: DeviceCuts = DeviceCuts { points: 200, chances: 2, only: None };
 
-/// A smaller violation of the same promise; `violation` itself if none is found. For a cut inside a device or a fault,
-/// only the workload becomes smaller. Spends `judged_max` judgements, hardly more. Calls `watch` with the number of
-/// smaller workloads tried, and the most to try.
+/// A smaller violation of the same promise; `violation` itself if none is found. Of a fault only the workload becomes
+/// smaller. Spends `judged_max` judgements, hardly more. Calls `watch` with the number of judgements spent.
 ///
 /// # Errors
 /// If a workload cannot be run at all.
@@ -31,16 +35,17 @@ pub(crate) fn minimised<S: Subject + Clone>(
     subject: &S,
     violation: &Violation,
     (plan, judged_max): (CrashPlan<'_>, u64),
-    watch: &dyn Fn(usize, usize),
+    watch: &dyn Fn(u64),
 ) -> Result<Violation, CrashError> {
     let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every: 0, ..plan.options.clone() };
     let (kind, tries, left) = (violation.state.parse()?, 0, judged_max);
-    let (device, best) = (plan.device, violation.clone());
-    let mut search = Search { subject, options: quick, device, kind, best, tries, left, watch };
+    let (device, best, spent_max, is_bounded) = (plan.device, violation.clone(), judged_max, false);
+    let mut search = Search { subject, options: quick, device, kind, best, tries, left, spent_max, watch, is_bounded };
     search.leave_tasks_out()?;
     search.leave_actions_out()?;
-    search.put_units_back()?;
-    Ok(search.best)
+    search.shrink_state()?;
+    let shrunk = if search.is_bounded { Shrunk::ToTheBound } else { Shrunk::Fully };
+    Ok(Violation { shrunk, ..search.best })
 }
 
 struct Search<'s, S> {
@@ -51,9 +56,12 @@ struct Search<'s, S> {
     kind: StateId,
     best: Violation,
     tries: usize,
-    /// Judgements left to spend.
+    /// Judgements left to spend, and all.
     left: u64,
-    watch: &'s dyn Fn(usize, usize),
+    spent_max: u64,
+    watch: &'s dyn Fn(u64),
+    /// Whether something was left untried.
+    is_bounded: bool,
 }
 
 impl<S: Subject + Clone> Search<'_, S> {
@@ -63,12 +71,14 @@ impl<S: Subject + Clone> Search<'_, S> {
 
     /// Keeps `workload` if it breaks the same promise.
     fn try_workload(&mut self, workload: &Workload) -> Result<bool, CrashError> {
-        if self.tries >= TRIES_MAX || self.left == 0 {
+        let reserved = self.spent_max / STATE_SHARE;
+        if self.tries >= TRIES_MAX || self.left <= reserved {
+            self.is_bounded = true;
             return Ok(false);
         }
-        (self.watch)(self.tries, TRIES_MAX);
+        self.watch_left();
         self.tries += 1;
-        self.options.states_max = STATES_MAX.min(self.left);
+        self.options.states_max = STATES_MAX.min(self.left - reserved);
         let mut explorer = Explorer::new(self.subject.clone(), &self.options);
         match (&self.kind, self.device) {
             (StateId::Device { .. }, Some(make)) => explorer.explore_device(make, workload, &DEVICE_CUTS)?,
@@ -81,6 +91,10 @@ impl<S: Subject + Clone> Search<'_, S> {
             self.best = found;
         }
         Ok(is_found)
+    }
+
+    fn watch_left(&self) {
+        (self.watch)(self.spent_max - self.left);
     }
 
     /// Counts what an exploration cost. Returns its violation of the same promise.
@@ -118,42 +132,6 @@ impl<S: Subject + Clone> Search<'_, S> {
                 start += if self.try_workload(&smaller)? { 0 } else { size };
             }
             size = if size == 1 { 0 } else { size.div_ceil(2) };
-        }
-        Ok(())
-    }
-
-    /// Reduces the lost units of the last cut.
-    fn put_units_back(&mut self) -> Result<(), CrashError> {
-        let workload = self.workload();
-        let mut unit = 0;
-        while let StateId::Door(mut cuts) = self.best.state.parse()? {
-            if self.left == 0 {
-                break;
-            }
-            let last = cuts.last_mut().expect("a state has a cut");
-            if last.choice.torn.is_some() || unit > last.choice.kept.iter().max().copied().unwrap_or(0) + 64 {
-                break;
-            }
-            if let Err(place) = last.choice.kept.binary_search(&unit) {
-                last.choice.kept.insert(place, unit);
-                self.try_state(&workload, &StateId::Door(cuts).to_string())?;
-            }
-            unit += 1;
-        }
-        Ok(())
-    }
-
-    fn try_state(&mut self, workload: &Workload, state: &str) -> Result<(), CrashError> {
-        let mut explorer = Explorer::new(self.subject.clone(), &self.options);
-        match explorer.replay(workload, state) {
-            Ok(()) => (),
-            // This unit does not exist.
-            Err(CrashError::State { .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        }
-        let found = self.spend(explorer.into_report());
-        if let Some(found) = found {
-            self.best = found;
         }
         Ok(())
     }

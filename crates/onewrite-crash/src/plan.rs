@@ -3,6 +3,7 @@
 use onewrite_block::PowerCut;
 
 use crate::options::ExploreOptions;
+use crate::report::Violation;
 
 /// One in this many judged states comes from a cut inside the device, if there is one.
 pub(crate) const DEVICE_SHARE: u64 = 10;
@@ -31,7 +32,7 @@ impl<'p> CrashPlan<'p> {
 }
 
 /// A stage of an exploration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// An emulated device is filled and aged, before the cuts inside it.
     Aging,
@@ -42,15 +43,17 @@ pub enum Stage {
         /// Judgements in all; a state may be judged at several moments.
         judged: u64,
     },
+    /// A promise was found broken; told at once, before the violation is made smaller.
+    Broken(Box<Violation>),
     /// A violation is made smaller.
     Shrinking {
         /// Number of the violation, from 1.
         number: usize,
         /// Number of violations in all.
         count: usize,
-        /// Smaller workloads tried so far.
-        tries: usize,
-        /// Most workloads to try.
-        tries_max: usize,
+        /// Judgements spent on it so far.
+        judged: u64,
+        /// Most judgements to spend.
+        judged_max: u64,
     },
 }

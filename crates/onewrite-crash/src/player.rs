@@ -17,8 +17,9 @@ use onewrite_fs::{
 use crate::action::{Action, AttributeChange, Workload, content, extended_value};
 use crate::hash::bytes_hash;
 use crate::history::{History, Syncs};
-use crate::model::{NewKind, NodeId, Step, Tree, by_pages, steps_of_allocation, steps_of_write};
+use crate::model::{Met, NewKind, NodeId, Step, Tree, by_pages, steps_of_allocation, steps_of_write};
 use crate::opened::Opened;
+use crate::reading::pages_of;
 use crate::subject::Subject;
 
 struct State {
@@ -243,12 +244,12 @@ impl<S: Subject> Player<S> {
             Action::Read(file) => {
                 let (ino, _) = self.target(file, open).await?;
                 let size = fs.attributes(ino).await?.size;
-                fs.read(ino, 0, size, Manner::default()).await.map(drop)
+                pages_of(fs, (ino, size), Manner::default()).await.map(drop)
             }
             Action::ReadDirect(file) => {
                 let (ino, _) = self.target(file, open).await?;
                 let length = fs.attributes(ino).await?.size.next_multiple_of(PAGE_SIZE as u64);
-                fs.read(ino, 0, length, Manner { direct: true }).await.map(drop)
+                pages_of(fs, (ino, length), Manner { direct: true }).await.map(drop)
             }
             Action::Append { file, length, seed } => {
                 let target = self.target(file, open).await?;
@@ -263,9 +264,10 @@ impl<S: Subject> Player<S> {
             Action::Allocate { file, offset, length, how } => {
                 let (ino, node) = self.target(file, open).await?;
                 let outcome = fs.allocate(ino, *offset, *length, how.allocation()).await;
-                // Every earlier operation on the file has ended, so this was its size at the change.
-                let size = self.state.borrow().tree.size(node);
-                plan.steps = steps_of_allocation(node, *offset..*offset + *length, *how, size);
+                // Every earlier operation on the file has ended, so these were its size and blocks at the change.
+                let tree = &self.state.borrow().tree;
+                let met = Met { node, size: tree.size(node), tree };
+                plan.steps = steps_of_allocation(&met, *offset..*offset + *length, *how);
                 outcome
             }
             Action::SetAttributes { file, change } => {

@@ -17,6 +17,7 @@ use crate::disk::{Disk, Medium};
 use crate::hash::{bytes_hash, page_hash};
 use crate::model::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::options::ExploreOptions;
+use crate::reading::pages_of;
 use crate::states::{PageHashes, Sum};
 use crate::subject::{Purpose, Replayed, Subject};
 
@@ -209,7 +210,7 @@ async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listin
             for entry in entries.iter().filter(|entry| entry.name != b"." && entry.name != b"..") {
                 let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
                 let item = read_item(fs, entry.ino, extended).await?;
-                if item.kind == ItemKind::Directory {
+                if matches!(item.kind, ItemKind::Directory(_)) {
                     pending.push((path.clone(), entry.ino));
                 }
                 listing.insert(path, entry.ino.0, item);
@@ -223,15 +224,15 @@ async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listin
 async fn read_item<F: FileSystem>(fs: &F, ino: Ino, extended: Extended) -> FsResult<Item> {
     let attributes = fs.attributes(ino).await?;
     Ok(Item::new(match attributes.kind {
-        FileKind::Directory => ItemKind::Directory,
-        FileKind::Symlink => ItemKind::Symlink(String::from_utf8_lossy(&fs.read_link(ino).await?).into_owned()),
+        FileKind::Directory => ItemKind::Directory(read_attributes(fs, &attributes, extended).await?),
+        FileKind::Symlink => {
+            let target = String::from_utf8_lossy(&fs.read_link(ino).await?).into_owned();
+            ItemKind::Symlink(target, read_attributes(fs, &attributes, extended).await?)
+        }
         FileKind::Regular => ItemKind::File(read_content(fs, &attributes, extended).await?),
         other => ItemKind::Other(format!("{other:?}")),
     }))
 }
-
-/// Largest file that is read, in bytes; a larger size can only come from damage.
-const SIZE_MAX: u64 = 256 * 1024 * 1024;
 
 /// Seconds since 1970: later times come from the run's clock; workloads set earlier times.
 const CLOCK_MIN: i64 = 1_000_000_000;
@@ -254,9 +255,8 @@ async fn read_attributes<F: FileSystem>(
 
 async fn read_content<F: FileSystem>(fs: &F, attributes: &Attributes, extended: Extended) -> FsResult<FileContent> {
     let (ino, size) = (attributes.ino, attributes.size);
-    let data = fs.read(ino, 0, size.min(SIZE_MAX), Manner::default()).await?;
-    let pages = (0..).zip(data.pages).filter(|(_, page)| !page.is_zeros());
-    let pages = pages.map(|(index, page)| {
+    let pages = pages_of(fs, (ino, size), Manner::default()).await?;
+    let pages = pages.into_iter().filter(|(_, page)| !page.is_zeros()).map(|(index, page)| {
         let hash = page_hash(&page);
         (index, page, hash)
     });

@@ -58,6 +58,21 @@ pub struct Violation {
     pub difference: Vec<String>,
     /// The command that replays the violation.
     pub replay: String,
+    /// Whether a smaller violation of the same promise was looked for.
+    pub shrunk: Shrunk,
+}
+
+/// How the search for a smaller violation ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shrunk {
+    /// There was none.
+    #[default]
+    Untried,
+    /// Nothing was left to try.
+    Fully,
+    /// It had spent what it was given: there may be a smaller one.
+    ToTheBound,
 }
 
 /// The findings of an exploration.

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use onewrite_block::Geometry;
 use onewrite_block::Nanos;
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Stage, Workload, WorkloadSpec,
-    crash, explore, minimise, record, replay,
+    Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Shrunk, Stage, Workload,
+    WorkloadSpec, crash, explore, minimise, record, replay,
 };
 use onewrite_fs::ext4::{Ext4, Mode, PolicyKind};
 use onewrite_fs::journal::CheckpointBy;
@@ -150,7 +150,9 @@ fn a_violation_is_minimised_and_replayed() {
     let mut report = crash(FORGETFUL, named("random:60", Mode::Data, options.seed), plan, told).expect("the run");
     minimise(&FORGETFUL, &mut report, (plan, 60_000), told).expect("smaller workloads");
     let stages = stages.take();
-    assert!(matches!(stages[0], Stage::Judging { .. }), "{stages:?}");
+    assert!(stages.iter().any(|stage| matches!(stage, Stage::Judging { .. })), "{stages:?}");
+    let told = stages.iter().position(|stage| matches!(stage, Stage::Broken(_))).expect("told at once");
+    assert!(stages[..told].iter().all(|stage| !matches!(stage, Stage::Shrinking { .. })), "{stages:?}");
     let count = report.violations.len();
     assert!(matches!(stages.last(), Some(Stage::Shrinking { number, .. }) if *number == count), "{stages:?}");
     let violation = &report.violations[0];
@@ -173,10 +175,27 @@ fn a_search_for_something_smaller_ends_with_its_judgements() {
         minimise(&FORGETFUL, &mut report, (plan, judged_max), |_| *tries.borrow_mut() += 1).expect("smaller workloads");
         (report.violations, tries.take())
     };
-    let (_, few) = shrink(1);
+    let (bounded, few) = shrink(1);
     assert_eq!(few, found.violations.len(), "one try for each violation");
+    assert!(bounded.iter().all(|violation| violation.shrunk == Shrunk::ToTheBound), "{bounded:#?}");
     let (smaller, many) = shrink(60_000);
     assert!(many > few && smaller[0].workload.len() < found.violations[0].workload.len());
+    assert_eq!((smaller[0].shrunk, found.violations[0].shrunk), (Shrunk::Fully, Shrunk::Untried));
+}
+
+#[test]
+fn a_state_loses_and_tears_no_more_than_breaks_the_promise() {
+    let geometry = Geometry { atomic_write_pages: 0, ..ExploreOptions::default().geometry };
+    let options = ExploreOptions { violations_max: 10_000, nested_every: 1, geometry, ..ExploreOptions::default() };
+    let workload: Workload =
+        "create /b; sync; create /a; write /a 0 9000 1; fsync /a; pause 1".parse().expect("workload");
+    let all = explore(FORGETFUL, &workload, &options).expect("the run").violations;
+    for kind in ['~', '>'] {
+        let violation = all.iter().rfind(|violation| violation.state.contains(kind)).expect("torn, or in recovery");
+        let mut report = Report { violations: vec![violation.clone()], ..Report::default() };
+        minimise(&FORGETFUL, &mut report, (CrashPlan::new(&options), 60_000), |_| ()).expect("a smaller state");
+        assert!(!report.violations[0].state.contains(['~', '>']), "{violation:#?} {report:#?}");
+    }
 }
 
 #[test]

@@ -3,11 +3,13 @@
 
 mod support;
 
+use onewrite_block::MIB;
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Promise, Report, Subject, Workload, WorkloadSpec, crash,
-    explore,
+    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Promise, Report, Subject, Workload,
+    WorkloadSpec, crash, explore,
 };
 use onewrite_fs::ext4::{Ext4, Mode};
+use onewrite_fs::f2fs::FsyncMode;
 use onewrite_fs::{FileSystem, FsResult, Ino};
 
 use crate::support::options;
@@ -75,5 +77,33 @@ fn what_was_moved_inside_a_file_is_there_as_a_whole() {
         let workload: Workload = text.parse().expect("workload");
         let report = explore(Ext4Subject::new(mode), &workload, &ExploreOptions::default()).expect("the run");
         assert!(report.is_sound() && report.states > 30, "{mode}: {:#?}", report.violations);
+    }
+}
+
+#[test]
+fn attributes_of_directories_and_links_are_kept_like_those_of_files() {
+    let changes = ["chmod /a 375", "chown /a 7 100000", "utimes /a 86400", "setxattr /a user.x 2000 5"];
+    for (make, change) in ["mkdir /a", "symlink target /a"].iter().flat_map(|make| changes.map(|change| (make, change)))
+    {
+        let workload: Workload = format!("{make}; sync; {change}; fsync /a; pause 1").parse().expect("workload");
+        for mode in [Mode::Ordered, Mode::Data] {
+            let report = explore(Ext4Subject::new(mode), &workload, &options(1_500)).expect("the run");
+            assert!(report.is_sound(), "{mode}: {make}; {change}: {:#?}", report.violations);
+        }
+        let report = explore(F2fsSubject::new(FsyncMode::Posix), &workload, &options(1_500).with_size(64 * MIB))
+            .expect("the run");
+        assert!(report.is_sound(), "{make}; {change}: {:#?}", report.violations);
+        let forgetful = Altered { sound: Ext4Subject::new(Mode::Data), change: ContentOnly };
+        let report = explore(forgetful, &workload, &options(1_500)).expect("the run");
+        assert_eq!(report.violations.first().map(|violation| violation.promise), Some(Promise::Durability), "{change}");
+    }
+}
+
+/// A path may be a link where the task that chose it wanted a file: its creation failed, and the link kept the name.
+#[test]
+fn no_workload_of_every_operation_changes_what_the_model_cannot_follow() {
+    for seed in [5, 12] {
+        let report = random(Ext4Subject::new(Mode::Data), &ExploreOptions { seed, e2fsck_every: 0, ..options(1_500) });
+        assert!(report.is_sound(), "seed {seed}: {:#?}", report.violations);
     }
 }

@@ -501,7 +501,8 @@ pub struct Crash {
     /// Workloads explored side by side, each on a core; the report is the same for any number [default: all cores].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
-    /// Judgements that may be spent on making each violation smaller, once it is printed; 0 leaves it as it is.
+    /// Judgements that may be spent on making each violation smaller, in operations and in what the state lost or
+    /// tore. It is printed at once, then as small as it became; 0 leaves it as it is.
     #[arg(long, value_name = "COUNT", default_value_t = 60_000)]
     pub minimise: u64,
     /// List every mark with how many states reached it, not only how many marks were seen; see docs/marks.md.

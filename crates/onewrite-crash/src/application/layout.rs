@@ -27,8 +27,8 @@ impl RecoveredTree {
         for (path, item) in self.0.items().filter(|(path, _)| is_wanted(path)) {
             let place = room.join(path.trim_start_matches('/'));
             let laid = match &item.kind {
-                ItemKind::Directory => fs::create_dir(&place),
-                ItemKind::Symlink(target) => symlink(target, &place),
+                ItemKind::Directory(_) => fs::create_dir(&place),
+                ItemKind::Symlink(target, _) => symlink(target, &place),
                 ItemKind::File(content) => match first_names.get(&item.group) {
                     Some(first) => fs::hard_link(first, &place),
                     None => {
@@ -64,9 +64,10 @@ mod tests {
     use std::rc::Rc;
 
     use onewrite_block::Page;
+    use onewrite_fs::NewNode;
 
     use super::*;
-    use crate::model::{Item, Listing};
+    use crate::model::{FileAttributes, Item, Listing};
 
     #[test]
     fn a_tree_comes_out_with_holes_links_and_permissions() {
@@ -75,11 +76,11 @@ mod tests {
         content.pages.push((1, Page::from_slice(b"tail"), 1));
         content.attributes.permissions = 0o640;
         for (path, owner, kind) in [
-            ("/d", 2, ItemKind::Directory),
+            ("/d", 2, ItemKind::Directory(FileAttributes::of(NewNode::DIRECTORY))),
             ("/d/f", 3, ItemKind::File(content.clone())),
             ("/g", 3, ItemKind::File(content)),
-            ("/l", 4, ItemKind::Symlink("d/f".into())),
-            ("/lost+found", 5, ItemKind::Directory),
+            ("/l", 4, ItemKind::Symlink("d/f".into(), FileAttributes::of_link())),
+            ("/lost+found", 5, ItemKind::Directory(FileAttributes::of(NewNode::DIRECTORY))),
         ] {
             listing.insert(path.into(), owner, Item::new(kind));
         }

@@ -19,8 +19,9 @@ use std::rc::Rc;
 use onewrite_block::{PAGE_SIZE, Page};
 use rustc_hash::FxHashSet;
 
+use super::pages::{is_mixed, is_seen};
 use super::rolling::{BlockChange, Moment, NodeSync, REMEMBERED_MAX, Rolled, State};
-use super::{Breach, Candidate, Judge, Promise, Version, changes, is_mixed, is_seen};
+use super::{Breach, Candidate, Judge, Promise, Version, changes};
 use crate::hash::ZEROS;
 use crate::model::{FileContent, ItemKind, Listing, NodeId, Tree};
 use crate::recovery::Found;
@@ -227,7 +228,7 @@ impl Judge<'_> {
         if found.size != expected.size {
             return Some(format!("expected {} bytes, found {}", expected.size, found.size));
         }
-        let pages = 0..found.size.div_ceil(PAGE_SIZE as u64);
+        let pages = self.pages_to_judge(node, found).into_iter();
         let wrong = pages.filter(|index| !self.is_page_possible(candidate, (node, *index), found, happened));
         let wrong: Vec<String> = wrong.map(|index| index.to_string()).collect();
         (!wrong.is_empty()).then(|| format!("page {} holds what it cannot hold here", wrong.join(", ")))

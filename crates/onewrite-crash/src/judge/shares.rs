@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::{Judge, Obligations, Returned, Version, is_seen};
+use super::pages::is_seen;
+use super::{Judge, Obligations, Returned, Version};
 use crate::hash::ZEROS;
 use crate::history::Operation;
 use crate::model::{FileContent, ItemKind, Listing, NodeId, SharedPages, Step, Tree};

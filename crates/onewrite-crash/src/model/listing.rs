@@ -1,9 +1,9 @@
 //! Listing: every path of a tree with its kind, content and attributes. Listings have hashes, and two have a
 //! difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use onewrite_block::{PAGE_SIZE, Page};
+use onewrite_block::Page;
 use onewrite_fs::NewNode;
 
 use crate::hash::{bytes_hash, mixed};
@@ -16,7 +16,7 @@ pub(crate) struct FileContent {
     pub(crate) attributes: FileAttributes,
 }
 
-/// The attributes of a file that workloads change.
+/// The attributes of a file, a directory or a link that workloads change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileAttributes {
     pub(crate) permissions: u16,
@@ -31,12 +31,22 @@ pub(crate) struct FileAttributes {
 impl Default for FileAttributes {
     /// The attributes of a new file.
     fn default() -> FileAttributes {
-        let NewNode { permissions, uid, gid, .. } = NewNode::FILE;
-        FileAttributes { permissions, uid, gid, accessed: None, extended: BTreeMap::new() }
+        FileAttributes::of(NewNode::FILE)
     }
 }
 
 impl FileAttributes {
+    /// Those of a new inode.
+    pub(crate) fn of(new: NewNode) -> FileAttributes {
+        let NewNode { permissions, uid, gid, .. } = new;
+        FileAttributes { permissions, uid, gid, accessed: None, extended: BTreeMap::new() }
+    }
+
+    /// Those of a new symbolic link.
+    pub(crate) fn of_link() -> FileAttributes {
+        FileAttributes { permissions: 0o777, ..FileAttributes::default() }
+    }
+
     fn hash(&self) -> u64 {
         let owner = mixed(u64::from(self.uid), u64::from(self.gid));
         let accessed = self.accessed.map_or(u64::MAX, u64::from);
@@ -59,11 +69,21 @@ impl FileContent {
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ItemKind {
-    Directory,
+    Directory(FileAttributes),
     File(FileContent),
-    Symlink(String),
+    Symlink(String, FileAttributes),
     /// A kind that no workload makes.
     Other(String),
+}
+
+impl ItemKind {
+    /// Those of a directory or a link; a file has them in its content.
+    fn attributes(&self) -> Option<&FileAttributes> {
+        match self {
+            ItemKind::Directory(attributes) | ItemKind::Symlink(_, attributes) => Some(attributes),
+            ItemKind::File(_) | ItemKind::Other(_) => None,
+        }
+    }
 }
 
 /// One path.
@@ -89,9 +109,9 @@ impl Item {
 
     fn shape_hash(&self) -> u64 {
         let kind = match &self.kind {
-            ItemKind::Directory => 1,
+            ItemKind::Directory(attributes) => mixed(1, attributes.hash()),
             ItemKind::File(content) => mixed(mixed(2, content.attributes.hash()), content.size),
-            ItemKind::Symlink(target) => mixed(3, bytes_hash(target.as_bytes())),
+            ItemKind::Symlink(target, attributes) => mixed(mixed(3, attributes.hash()), bytes_hash(target.as_bytes())),
             ItemKind::Other(what) => mixed(4, bytes_hash(what.as_bytes())),
         };
         mixed(kind, self.group)
@@ -180,9 +200,9 @@ impl Listing {
 
 fn described(item: &Item) -> String {
     match &item.kind {
-        ItemKind::Directory => "directory".into(),
+        ItemKind::Directory(_) => "directory".into(),
         ItemKind::File(content) => format!("file of {} bytes", content.size),
-        ItemKind::Symlink(target) => format!("link to {target}"),
+        ItemKind::Symlink(target, _) => format!("link to {target}"),
         ItemKind::Other(what) => what.clone(),
     }
 }
@@ -197,6 +217,11 @@ fn change(path: &str, expected: &Item, found: &Item) -> String {
         }
         return format!("! {path}: content differs in {}", differing_pages(one, other));
     }
+    if let (Some(one), Some(other)) = (expected.kind.attributes(), found.kind.attributes())
+        && one != other
+    {
+        return format!("! {path}: expected {one:?}, found {other:?}");
+    }
     if expected.kind == found.kind {
         return format!("! {path}: names the inode of another path than expected");
     }
@@ -207,8 +232,10 @@ fn differing_pages(one: &FileContent, other: &FileContent) -> String {
     let page = |content: &FileContent, index: u64| {
         content.pages.iter().find(|(at, ..)| *at == index).map_or(crate::hash::ZEROS, |(.., hash)| *hash)
     };
-    let indexes: Vec<String> = (0..one.size.div_ceil(PAGE_SIZE as u64))
-        .filter(|&index| page(one, index) != page(other, index))
+    let all: BTreeSet<u64> = one.pages.iter().chain(&other.pages).map(|(index, ..)| *index).collect();
+    let indexes: Vec<String> = all
+        .into_iter()
+        .filter(|index| page(one, *index) != page(other, *index))
         .map(|index| index.to_string())
         .collect();
     format!("page {}", indexes.join(", "))

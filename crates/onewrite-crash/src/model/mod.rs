@@ -10,5 +10,5 @@ mod steps;
 mod tree;
 
 pub(crate) use listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
-pub(crate) use steps::{by_pages, steps_of_allocation, steps_of_write};
+pub(crate) use steps::{Met, by_pages, steps_of_allocation, steps_of_write};
 pub(crate) use tree::{NewKind, NodeId, SharedPages, Step, Touched, Tree};

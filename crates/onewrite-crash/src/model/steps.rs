@@ -5,7 +5,7 @@ use std::ops::Range;
 use onewrite_block::PAGE_SIZE;
 use onewrite_fs::WRITE_STEP_BYTES;
 
-use super::tree::{NodeId, Step};
+use super::tree::{NodeId, Step, Tree};
 use crate::action::Blocks;
 use crate::subject::Steps;
 
@@ -23,10 +23,20 @@ pub(crate) fn steps_of_write(divided: Steps, node: NodeId, offset: u64, length: 
     steps
 }
 
-/// The steps that turn a range of a file of `size` bytes into zeros: first the partial pages at its ends, then whole
-/// pages from the last to the first, though they may go together. A range that covers the last byte covers its whole
-/// page.
-pub(super) fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> Vec<Step> {
+/// A file as an operation meets it.
+#[derive(Clone, Copy)]
+pub(crate) struct Met<'a> {
+    pub(crate) node: NodeId,
+    pub(crate) size: u64,
+    /// What is known of its blocks.
+    pub(crate) tree: &'a Tree,
+}
+
+/// The steps that turn a range of a file into zeros: first the partial pages at its ends, then whole pages from the
+/// last to the first, though they may go together. Pages without a block go together always: there may be four thousand
+/// million of them. A range that covers the last byte covers its whole page.
+pub(super) fn steps_of_punch(file: &Met<'_>, offset: u64, end: u64) -> Vec<Step> {
+    let Met { node, size, tree } = *file;
     if offset >= end.min(size) {
         return Vec::new();
     }
@@ -36,14 +46,27 @@ pub(super) fn steps_of_punch(node: NodeId, offset: u64, end: u64, size: u64) -> 
     let tail_start = (stop * PAGE_BYTES).max(head_end);
     let parts = [(offset, head_end), (tail_start, end)].into_iter().filter(|(start, end)| start < end);
     let parts = parts.map(|(start, end)| Step::Zero { node, offset: start, length: end - start });
-    parts.chain((first..stop).rev().map(|index| Step::Free { node, index })).collect()
+    let freed = if first < stop { freed(first..stop, &tree.blocks_in(node, first..stop)) } else { Vec::new() };
+    parts.chain(freed.into_iter().map(|pages| Step::Free { node, pages })).collect()
 }
 
-/// The steps of an allocation in a file of `size` bytes: first the zeros, then the new size or the shift.
-pub(crate) fn steps_of_allocation(node: NodeId, bytes: Range<u64>, how: Blocks, size: u64) -> Vec<Step> {
-    let (offset, end) = (bytes.start, bytes.end);
+/// The pages that have blocks one by one, and the holes between them, from the last to the first.
+fn freed(range: Range<u64>, blocks: &[u64]) -> Vec<Range<u64>> {
+    let (mut pieces, mut end) = (Vec::new(), range.end);
+    for block in blocks.iter().rev() {
+        pieces.extend([block + 1..end, *block..block + 1]);
+        end = *block;
+    }
+    pieces.push(range.start..end);
+    pieces.retain(|pages| !pages.is_empty());
+    pieces
+}
+
+/// The steps of an allocation in a file: first the zeros, then the new size or the shift.
+pub(crate) fn steps_of_allocation(file: &Met<'_>, bytes: Range<u64>, how: Blocks) -> Vec<Step> {
+    let (offset, end, Met { node, size, .. }) = (bytes.start, bytes.end, *file);
     let mut steps = match how {
-        Blocks::Punch | Blocks::Zero | Blocks::Collapse => steps_of_punch(node, offset, end, size),
+        Blocks::Punch | Blocks::Zero | Blocks::Collapse => steps_of_punch(file, offset, end),
         Blocks::Extend | Blocks::Insert => Vec::new(),
     };
     let (first, stop) = (offset / PAGE_BYTES, end / PAGE_BYTES);
@@ -110,9 +133,11 @@ mod tests {
     fn a_punched_range_reads_as_zeros_and_its_whole_pages_are_holes() {
         let (mut tree, node) = file_tree();
         tree.apply(&Step::Write { node, offset: 0, length: 20_000, seed: 4 }).unwrap();
-        let steps = steps_of_punch(node, 4_000, 13_000, 20_000);
+        let punched =
+            |tree: &Tree, size, bytes: Range<u64>| steps_of_punch(&Met { node, size, tree }, bytes.start, bytes.end);
+        let steps = punched(&tree, 20_000, 4_000..13_000);
         assert_eq!(steps.len(), 4, "two parts of pages, two pages: {steps:?}");
-        assert_eq!(steps[2], Step::Free { node, index: 2 });
+        assert_eq!(steps[2], Step::Free { node, pages: 2..3 });
         steps.iter().for_each(|step| assert_eq!(tree.apply(step).unwrap().len(), 1));
         let listing = tree.listing();
         let ItemKind::File(content) = &listing.item("/a").unwrap().kind else { panic!() };
@@ -125,10 +150,21 @@ mod tests {
         tail.bytes_mut()[..13_000 - 12_288].fill(0);
         assert_eq!((page(0), page(3)), (Some(&head), Some(&tail)));
         assert_eq!(
-            steps_of_punch(node, 16_384, 18_000, 18_000),
-            [Step::Free { node, index: 4 }],
+            punched(&tree, 18_000, 16_384..18_000),
+            [Step::Free { node, pages: 4..5 }],
             "the last page as a whole"
         );
-        assert_eq!(steps_of_punch(node, 20_000, 30_000, 20_000), [], "behind the end");
+        assert_eq!(punched(&tree, 20_000, 20_000..30_000), [], "behind the end");
+    }
+    #[test]
+    fn the_holes_of_a_punched_range_go_together() {
+        let (mut tree, node) = file_tree();
+        let (page, size) = (1 << 30, 1 << 44);
+        tree.apply(&Step::Write { node, offset: page * PAGE_BYTES, length: 4096, seed: 4 }).unwrap();
+        let steps = steps_of_punch(&Met { node, size, tree: &tree }, 4096, size);
+        let free = |pages| Step::Free { node, pages };
+        assert_eq!(steps, [free(page + 1..size / PAGE_BYTES), free(page..page + 1), free(1..page)]);
+        let touched: Vec<usize> = steps.iter().map(|step| tree.apply(step).unwrap().len()).collect();
+        assert_eq!(touched, [0, 1, 0]);
     }
 }

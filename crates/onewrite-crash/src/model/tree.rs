@@ -5,12 +5,12 @@
 //!   change it.
 //! - A page that is absent from a file's map reads as zeros and has no block; a page that is present has a block.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
-use onewrite_fs::RenameManner;
+use onewrite_fs::{NewNode, RenameManner};
 
 use super::listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::action::{AttributeChange, content};
@@ -75,10 +75,10 @@ pub(crate) enum Step {
         offset: u64,
         length: u64,
     },
-    /// A page becomes a hole.
+    /// Pages become a hole, together. Behind the last page of a file they may be very many.
     Free {
         node: NodeId,
-        index: u64,
+        pages: Range<u64>,
     },
     /// The content from page `from` on moves to page `to`, and the end of the file moves with it: to lower offsets over
     /// a hole, or to higher offsets to make a hole.
@@ -131,8 +131,8 @@ pub(crate) struct Touched {
 #[derive(Clone, Debug)]
 enum Node {
     File { size: u64, pages: Pages, attributes: FileAttributes },
-    Directory(BTreeMap<String, NodeId>),
-    Symlink(String),
+    Directory { names: BTreeMap<String, NodeId>, attributes: FileAttributes },
+    Symlink { target: String, attributes: FileAttributes },
 }
 
 /// See the module's head. A clone shares unchanged nodes.
@@ -145,12 +145,16 @@ impl Tree {
     /// The root.
     pub(crate) const ROOT: NodeId = NodeId(0);
 
-    /// The tree of a new file system: the root with empty directories of these names.
-    pub(crate) fn of_directories(names: &[&str]) -> Tree {
-        let nodes = (1..).map(NodeId).zip(names).map(|(node, _)| (node, Rc::new(Node::Directory(BTreeMap::new()))));
-        let mut nodes: BTreeMap<NodeId, Rc<Node>> = nodes.collect();
-        let names = names.iter().map(|name| (*name).to_owned()).zip((1..).map(NodeId));
-        nodes.insert(Tree::ROOT, Rc::new(Node::Directory(names.collect())));
+    /// The tree of a new file system: the root with empty directories of these names, for root alone.
+    pub(crate) fn of_directories(directories: &[&str]) -> Tree {
+        let node = |names, permissions| {
+            let attributes = FileAttributes { permissions, ..FileAttributes::of(NewNode::DIRECTORY) };
+            Rc::new(Node::Directory { names, attributes })
+        };
+        let children = directories.iter().map(|_| node(BTreeMap::new(), 0o700));
+        let mut nodes: BTreeMap<NodeId, Rc<Node>> = (1..).map(NodeId).zip(children).collect();
+        let names = directories.iter().map(|name| (*name).to_owned()).zip((1..).map(NodeId));
+        nodes.insert(Tree::ROOT, node(names.collect(), NewNode::DIRECTORY.permissions));
         Tree { nodes }
     }
 
@@ -170,6 +174,14 @@ impl Tree {
         }
     }
 
+    /// Numbers of the pages of a file that have a block, in this range.
+    pub(crate) fn blocks_in(&self, node: NodeId, range: Range<u64>) -> Vec<u64> {
+        match self.nodes.get(&node).map(|node| &**node) {
+            Some(Node::File { pages, .. }) => pages.range(range).map(|(index, _)| *index).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What a file holds; `None` for anything else.
     pub(crate) fn content(&self, node: NodeId) -> Option<FileContent> {
         match self.nodes.get(&node).map(|_| self.item(node).kind) {
@@ -186,7 +198,7 @@ impl Tree {
     /// The names of a node, each with its directory.
     pub(crate) fn names_of(&self, node: NodeId) -> Vec<(NodeId, String)> {
         let of_directory = |(directory, entry): (&NodeId, &Rc<Node>)| match &**entry {
-            Node::Directory(names) => {
+            Node::Directory { names, .. } => {
                 let own = names.iter().filter(|(_, child)| **child == node);
                 own.map(|(name, _)| (*directory, name.clone())).collect()
             }
@@ -198,7 +210,7 @@ impl Tree {
     /// The node of `name` in `directory`.
     pub(crate) fn child(&self, directory: NodeId, name: &str) -> Option<NodeId> {
         match self.nodes.get(&directory).map(|node| &**node) {
-            Some(Node::Directory(names)) => names.get(name).copied(),
+            Some(Node::Directory { names, .. }) => names.get(name).copied(),
             _ => None,
         }
     }
@@ -211,10 +223,7 @@ impl Tree {
             Step::Write { node, offset, length, seed } => return self.write(*node, *offset, *length, *seed),
             Step::Truncate { node, size } => return self.truncate(*node, *size),
             Step::Zero { node, offset, length } => return self.zero(*node, *offset, *length),
-            Step::Free { node, index } => {
-                let was_there = self.file(*node)?.1.remove(index).is_some();
-                return Some(was_there.then(|| hole(*node, *index)).into_iter().collect());
-            }
+            Step::Free { node, pages } => return self.free(*node, pages),
             Step::Shift { node, from, to } => return self.shift(*node, *from, *to),
             Step::SetAttributes { node, change } => self.set_attributes(*node, *change)?,
             Step::SetExtended { node, name, value } => {
@@ -260,7 +269,7 @@ impl Tree {
 
     fn names(&mut self, directory: NodeId) -> Option<&mut BTreeMap<String, NodeId>> {
         match Rc::make_mut(self.nodes.get_mut(&directory)?) {
-            Node::Directory(names) => Some(names),
+            Node::Directory { names, .. } => Some(names),
             _ => None,
         }
     }
@@ -273,8 +282,11 @@ impl Tree {
         names.insert(name.to_owned(), node);
         let made = match kind {
             NewKind::File => Node::File { size: 0, pages: BTreeMap::new(), attributes: FileAttributes::default() },
-            NewKind::Directory => Node::Directory(BTreeMap::new()),
-            NewKind::Symlink(target) => Node::Symlink(target.clone()),
+            NewKind::Directory => {
+                let attributes = FileAttributes::of(NewNode::DIRECTORY);
+                Node::Directory { names: BTreeMap::new(), attributes }
+            }
+            NewKind::Symlink(target) => Node::Symlink { target: target.clone(), attributes: FileAttributes::of_link() },
         };
         self.nodes.insert(node, Rc::new(made));
         Some(())
@@ -305,8 +317,9 @@ impl Tree {
 
     fn attributes(&mut self, node: NodeId) -> Option<&mut FileAttributes> {
         match Rc::make_mut(self.nodes.get_mut(&node)?) {
-            Node::File { attributes, .. } => Some(attributes),
-            _ => None,
+            Node::File { attributes, .. } | Node::Directory { attributes, .. } | Node::Symlink { attributes, .. } => {
+                Some(attributes)
+            }
         }
     }
 
@@ -320,21 +333,30 @@ impl Tree {
         Some(())
     }
 
-    /// Every page from the lower of `from` and `to` on counts as changed and durable: the file system writes the
-    /// content before it moves it.
+    fn free(&mut self, node: NodeId, range: &Range<u64>) -> Option<Vec<Touched>> {
+        let pages = self.file(node)?.1;
+        let gone: Vec<u64> = pages.range(range.clone()).map(|(index, _)| *index).collect();
+        gone.iter().for_each(|index| drop(pages.remove(index)));
+        Some(gone.into_iter().map(|index| hole(node, index)).collect())
+    }
+
+    /// Every page from the lower of `from` and `to` on that has a block before or after counts as changed and durable:
+    /// the file system writes the content before it moves it.
     fn shift(&mut self, node: NodeId, from: u64, to: u64) -> Option<Vec<Touched>> {
         let (size, pages) = self.file(node)?;
         *size = (*size + to * PAGE_BYTES).checked_sub(from * PAGE_BYTES)?;
-        let last_before = pages.last_key_value().map_or(0, |(index, _)| *index);
+        let before: BTreeSet<u64> = pages.range(from.min(to)..).map(|(index, _)| *index).collect();
         let moved = pages.split_off(&from);
         if to < from {
             pages.split_off(&to);
         }
         pages.extend(moved.into_iter().map(|(index, page)| (index + to - from, page)));
-        let last = pages.last_key_value().map_or(0, |(index, _)| *index).max(last_before);
-        let touched = (from.min(to)..=last).map(|index| match pages.get(&index) {
-            Some((page, hash)) => Touched { node, index, page: page.clone(), hash: *hash, allocates: true },
-            None => hole(node, index),
+        let after = pages.range(from.min(to)..).map(|(index, _)| *index);
+        let touched = before.into_iter().chain(after).collect::<BTreeSet<u64>>().into_iter().map(|index| {
+            match pages.get(&index) {
+                Some((page, hash)) => Touched { node, index, page: page.clone(), hash: *hash, allocates: true },
+                None => hole(node, index),
+            }
         });
         Some(touched.collect())
     }
@@ -387,7 +409,7 @@ impl Tree {
         let mut listing = Listing::default();
         let mut pending = vec![(String::new(), Tree::ROOT)];
         while let Some((path, id)) = pending.pop() {
-            let Node::Directory(names) = &*self.nodes[&id] else { continue };
+            let Node::Directory { names, .. } = &*self.nodes[&id] else { continue };
             for (name, child) in names {
                 let path = format!("{path}/{name}");
                 listing.insert(path.clone(), u64::from(child.0), self.item(*child));
@@ -400,8 +422,8 @@ impl Tree {
 
     fn item(&self, id: NodeId) -> Item {
         match &*self.nodes[&id] {
-            Node::Directory(_) => Item::new(ItemKind::Directory),
-            Node::Symlink(target) => Item::new(ItemKind::Symlink(target.clone())),
+            Node::Directory { attributes, .. } => Item::new(ItemKind::Directory(attributes.clone())),
+            Node::Symlink { target, attributes } => Item::new(ItemKind::Symlink(target.clone(), attributes.clone())),
             Node::File { size, pages, attributes } => {
                 let pages = pages.iter().filter(|(_, (_, hash))| *hash != ZEROS);
                 let pages = pages.map(|(index, (page, hash))| (*index, page.clone(), *hash)).collect();
@@ -509,12 +531,12 @@ mod tests {
         let truncate = |size| Step::Truncate { node, size };
         let steps = [
             truncate(5000),
-            Step::Free { node, index: 3 },
+            Step::Free { node, pages: 3..4 },
             truncate(100),
             truncate(100),
-            Step::Free { node, index: 0 },
+            Step::Free { node, pages: 0..1 },
         ];
-        assert_eq!(tree.effective(&steps), [truncate(100), Step::Free { node, index: 0 }]);
+        assert_eq!(tree.effective(&steps), [truncate(100), Step::Free { node, pages: 0..1 }]);
     }
 
     #[test]

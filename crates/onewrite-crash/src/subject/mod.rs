@@ -121,7 +121,7 @@ pub trait Subject: 'static {
     /// [`CrashError::Image`] if the options do not fit the image.
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError>;
 
-    /// Names of the directories in the root of an empty file system.
+    /// Names of the directories in the root of an empty file system; their permissions are 0700.
     fn directories(&self) -> &'static [&'static str];
 
     /// Mounts the file system; recovers it first if needed.

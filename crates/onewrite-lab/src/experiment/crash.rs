@@ -355,7 +355,8 @@ impl Exploration {
         }
     }
 
-    /// Explores `workloads`; `progress` hears of it now and then, `found` of each violation before it is made smaller.
+    /// Explores `workloads`; `progress` hears of it now and then, `found` of each violation at once, before it is made
+    /// smaller.
     ///
     /// # Errors
     /// If the exploration itself fails; the report contains what a cut breaks.
@@ -379,8 +380,11 @@ impl Exploration {
         found: impl Fn(&Violation),
     ) -> Result<Report, LabError> {
         self.with_plan(|plan| {
-            let mut report = onewrite_crash::crash(subject.clone(), workloads, plan, &progress)?;
-            report.violations.iter().for_each(found);
+            let told = |stage| match stage {
+                Stage::Broken(violation) => found(&violation),
+                stage => progress(stage),
+            };
+            let mut report = onewrite_crash::crash(subject.clone(), workloads, plan, told)?;
             if self.minimise > 0 {
                 onewrite_crash::minimise(&subject, &mut report, (plan, self.minimise), progress)?;
             }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use onewrite_crash::{Report, Stage, Violation};
+use onewrite_crash::{Report, Shrunk, Stage, Violation};
 use onewrite_lab::experiment::CrashExperiment;
 
 use super::job::{changes, named, warn};
@@ -39,6 +39,10 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
     };
     let seconds = bar.end();
     summarise(&report, seconds, args.marks);
+    if args.minimise > 0 || args.state.is_some() {
+        report.violations.iter().for_each(tell);
+    }
+    errln!("violations: {}", by_promise(&report));
     if let Some(path) = &args.json {
         write_json(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
@@ -53,17 +57,19 @@ fn show(bar: &Bar, stage: Stage, args: &Crash) {
         Stage::Judging { states, judged } => {
             bar.stage((&format!("crash: {judged} judged"), "states"), states, args.states);
         }
-        Stage::Shrinking { number, count, tries, tries_max } => {
+        // `found` tells of it.
+        Stage::Broken(_) => (),
+        Stage::Shrinking { number, count, judged, judged_max } => {
             let name = format!("crash: making violation {number} of {count} smaller");
-            bar.stage((&name, "smaller workloads"), tries as u64, tries_max as u64);
+            bar.stage((&name, "judgements"), judged, judged_max);
         }
     }
 }
 
-/// Tells of a violation at once, if making it smaller takes time.
+/// Tells of a violation at once.
 fn found(violation: &Violation, args: &Crash) {
+    tell(violation);
     if args.minimise > 0 {
-        tell(violation);
         note!("making it smaller, in at most {} judgements (`--minimise 0` leaves it)", args.minimise);
     }
 }
@@ -132,8 +138,6 @@ fn summarise(report: &Report, seconds: f64, lists_marks: bool) {
     ];
     lines.iter().for_each(|(name, count)| note!("  {name:34} {count:>9}"));
     marks::summarise(&report.marks, lists_marks);
-    report.violations.iter().for_each(tell);
-    errln!("violations: {}", by_promise(report));
 }
 
 /// Counts the violations of each promise.
@@ -148,4 +152,7 @@ fn tell(violation: &Violation) {
     errln!("\nBROKEN {:?}: {}", violation.promise, violation.what);
     violation.difference.iter().for_each(|line| errln!("  {line}"));
     errln!("replay: {}\n", violation.replay);
+    if violation.shrunk == Shrunk::ToTheBound {
+        errln!("the search for a smaller one met its bound; more judgements (`--minimise`) may find one\n");
+    }
 }
