@@ -33,23 +33,24 @@ build() {
 
 room=$(mktemp -d)
 chmod 755 "$room"
-mkdir "$room/mnt" "$room/bin"
+bin=$room/root/testcases/bin
+mkdir -p "$room/mnt" "$bin"
 trap 'cd /; "$onewrite" umount "$room/mnt" 2> /dev/null || true; rm -rf "$room"' EXIT
 find "$suite/testcases/kernel/syscalls" "$suite/testcases/kernel/fs" -type f -perm -u+x ! -name '*.o' \
-  -exec ln -sf -t "$room/bin" {} +
+  -exec ln -sf -t "$bin" {} +
 if [ -z "${HOST:-}" ]; then
-  "$onewrite" mkfs "$room/image" --size 1GiB
+  "$onewrite" mkfs "$room/image" --size 3GiB
   "$onewrite" mount "$room/image" "$room/mnt" --log "$room/log" -o "data=$mode,allow_other,suid,dev,cache=256M"
 fi
 mkdir -m 1777 "$room/mnt/tmp"
-export TMPDIR=$room/mnt/tmp LTPROOT=$suite PATH="$room/bin:$suite/testcases/lib:$PATH" LTP_COLORIZE_OUTPUT=n
-export LTP_TIMEOUT_MUL=3 KCONFIG_SKIP_CHECK=1
+export TMPDIR=$room/mnt/tmp LTPROOT=$room/root PATH="$bin:$suite/testcases/lib:$PATH" LTP_COLORIZE_OUTPUT=n
+export LTP_TIMEOUT_MUL=3
 
 # The tests of the lists whose program was built and whose name has a system call of ours before its number.
 names() {
   awk 'NF > 1 && !/^#/ { print $1, $2 }' "$suite/runtest/syscalls" | while read -r name program; do
     call=$(sed 's/_*[0-9]*\(_[0-9]*\)*$//' <<< "$name")
-    if [ -x "$room/bin/$program" ] && grep -qw -- "$call" <<< "$calls"; then echo "$name"; fi
+    if [ -x "$bin/$program" ] && grep -qw -- "$call" <<< "$calls"; then echo "$name"; fi
   done
 }
 line() { awk -v name="$1" '$1 == name { sub(/^[^ \t]+[ \t]+/, ""); print; exit }' "$suite"/runtest/syscalls; }
