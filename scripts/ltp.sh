@@ -72,7 +72,8 @@ for name in "${chosen[@]}"; do
   count[$outcome]=$((count[$outcome] + 1))
   case $outcome in
     skipped) echo "skipped $name: $(grep -m1 -E 'TCONF' "$room/told" | sed 's/.*TCONF: *//' || true)" ;;
-    failed | known) echo "$outcome $name ($status): $(grep -m2 -E 'TFAIL|TBROK|TWARN' "$room/told" | tr '\n' ' ' || true)" ;;
+    failed | known)
+      echo "$outcome $name ($status): $(grep -m2 -E 'TFAIL|TBROK|TWARN' "$room/told" | tr '\n' ' ' || true)" ;;
   esac
 done
 echo "${count[passed]} passed, ${count[failed]} failed, ${count[known]} known, ${count[skipped]} skipped"
