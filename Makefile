@@ -6,7 +6,7 @@ ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
   device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries crash-marks \
-  mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c install-test \
+  mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
   sqlite-tools paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
@@ -136,8 +136,8 @@ databases: deps
 	ONEWRITE_LOAD_SECONDS=$(or $(LOAD_SECONDS),60) ONEWRITE_KILLS=$(or $(KILLS),20) \
 	  $(CARGO) test --release --package onewrite --test mount -- --nocapture --test-threads=1 databases
 
-## pjdfstest, xfstests: suites of others on the mount, as root (SUITE=their checkout, MODE=ordered; minutes, an hour)
-pjdfstest xfstests: deps
+## pjdfstest, xfstests, ltp: suites of others on the mount, as root (SUITE=their checkout, MODE=ordered; minutes, an hour, half an hour)
+pjdfstest xfstests ltp: deps
 	$(CARGO) build --release --package onewrite
 	MODE=$(or $(MODE),ordered) scripts/$@.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" "$(SUITE)" $(ARGS)
 

@@ -72,7 +72,7 @@ cc examples/c/log.c $(pkg-config --cflags --libs onewrite) -o "$room/log"
 "$room/log" "$image" first > /dev/null
 [ "$("$room/log" "$image" second)" = "$(printf 'acknowledged\nfirst\nsecond')" ] || fail "the program"
 "$room/staged" "$image" third > /dev/null
-[ "$(onewrite cat "$image" /log)" = "$(printf 'first\nsecond\nthird')" ] || fail "the program linked in DESTDIR"
+[ "$(onewrite cat "$image:/log")" = "$(printf 'first\nsecond\nthird')" ] || fail "the program linked in DESTDIR"
 e2fsck -fn "$image" > "$room/found" 2>&1 || fail "$(cat "$room/found")"
 
 say "ow_acked under onewrite crash --run"

@@ -77,9 +77,12 @@ fn privileges_go_when_owner_or_content_change() {
         assert_eq!(mode(&place, name), 0o777, "{line}");
     }
     // A file that creat(2) makes has nothing to lose.
-    let creat = "import os; os.umask(0); os.open('k', os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o6755)";
+    let creat = "use Fcntl; umask 0; sysopen(my $file, 'k', O_CREAT | O_TRUNC | O_WRONLY, 06755) or die $!";
     place.shell("chmod 1777 .");
-    place.shell(&format!("setpriv --reuid=65534 --regid=65534 --clear-groups python3 -c \"{creat}\""));
+    place.shell(&format!(
+        "setpriv --reuid=65534 --regid=65534 --clear-groups perl -e \"{}\"",
+        creat.replace('$', "\\$")
+    ));
     assert_eq!(mode(&place, "k"), 0o6755);
     for (name, mode_before, after) in [("f", 0o6644, 0o2644), ("g", 0o6755, 0o755), ("h", 0o2644, 0o2644)] {
         program(name);
