@@ -11,7 +11,7 @@ use crate::units::PAGE_SIZE;
 static BITS_OVER_A_PAGE: LazyLock<[u32; 32]> =
     LazyLock::new(|| std::array::from_fn(|bit| crc32c(1 << bit, &[0; PAGE_SIZE])));
 
-/// The longest input that goes through a table, in bytes: a number, a field of zeros. The library takes longer to begin.
+/// The longest input that goes through a table, in bytes: a number, a field of zeros. The library begins more slowly.
 const SHORT: usize = 8;
 /// What a byte makes of a CRC32C register that is else 0.
 const BYTES: [u32; 256] = bytes_of(0x82f6_3b78);

@@ -43,7 +43,7 @@ fn cuts_inside_share_map_log_collection_and_recovery_of_an_ssd_break_no_promise(
     for (profile, shares) in [("sata-850pro", false), ("nvme-share", true)] {
         let can = |mode: &Mode| shares || mode.checkpoint() == CheckpointBy::Copy;
         for mode in Mode::ALL.into_iter().filter(|mode| mode.padding().is_none()).filter(can) {
-            let report = explored(&|pages| device(profile, pages), mode, &options(profile), 60);
+            let report = explored(&|pages| device(profile, pages), mode, &options(profile), 150);
             assert!(report.is_sound(), "{profile} {mode}: {:#?}", report.violations);
             let kinds = report.states_by_kind;
             assert!(kinds.inside_device > 60 && kinds.inside_recovery > 0, "{profile} {mode}: {report:?}");
