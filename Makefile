@@ -6,7 +6,8 @@ ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
   device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries crash-marks \
-  mutants mutants-sample kill-deep kills databases pjdfstest xfstests install install-c paper-ts-clock
+  mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
+  sqlite-tools paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -135,10 +136,18 @@ databases: deps
 	ONEWRITE_LOAD_SECONDS=$(or $(LOAD_SECONDS),60) ONEWRITE_KILLS=$(or $(KILLS),20) \
 	  $(CARGO) test --release --package onewrite --test mount -- --nocapture --test-threads=1 databases
 
-## pjdfstest, xfstests: suites of others on the mount, as root (SUITE=their checkout, MODE=ordered; minutes, an hour)
-pjdfstest xfstests: deps
+## pjdfstest, xfstests, ltp: suites of others on the mount, as root (SUITE=their checkout, MODE=ordered; minutes, an hour, half an hour)
+pjdfstest xfstests ltp: deps
 	$(CARGO) build --release --package onewrite
 	MODE=$(or $(MODE),ordered) scripts/$@.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" "$(SUITE)" $(ARGS)
+
+## sqlite-tools: SQLite's speedtest1, kvtest and mptester on the mount and over the VFS, as root (SUITE=its source, SIZE=25, MODE=data+async; minutes)
+sqlite-tools: deps
+	$(CARGO) build --release --package onewrite
+	$(CARGO) build --release --package onewrite-sqlite
+	SIZE=$(or $(SIZE),25) MODE=$(or $(MODE),data+async) scripts/sqlite-tools.sh \
+	  "$${CARGO_TARGET_DIR:-target}/release/onewrite" "$${CARGO_TARGET_DIR:-target}/release/libonewrite_sqlite.so" \
+	  "$(SUITE)"
 
 ## install: the program, the helpers of mount(8) and umount(8), and the library for C, as root (PREFIX=/usr/local)
 install: install-c
@@ -159,6 +168,12 @@ install-c:
 	mkdir -p $(DESTDIR)$(PLACE)/lib/pkgconfig
 	version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml); sed "s|@PREFIX@|$(PLACE)|;s|@VERSION@|$$version|" \
 	  crates/onewrite-c/onewrite.pc.in > $(DESTDIR)$(PLACE)/lib/pkgconfig/onewrite.pc
+	@[ -n "$(DESTDIR)" ] || PATH="$$PATH:/usr/sbin:/sbin" ldconfig || \
+	  echo "WARNING: ldconfig did not run: programs find libonewrite.so.0 by LD_LIBRARY_PATH alone" >&2
+
+## install-test: make install, twice, and all that it installs in use, as root; in a mount namespace, so nothing stays (the release build)
+install-test: deps
+	scripts/install-test.sh
 
 ## kernel-parity: bytes and flushes beside the kernel's ext4, as root; the table of docs/kernel-parity.md
 kernel-parity: deps

@@ -11,7 +11,7 @@ use crate::units::PAGE_SIZE;
 static BITS_OVER_A_PAGE: LazyLock<[u32; 32]> =
     LazyLock::new(|| std::array::from_fn(|bit| crc32c(1 << bit, &[0; PAGE_SIZE])));
 
-/// The longest input that goes through a table, in bytes: a number, a field of zeros. The library takes longer to begin.
+/// The longest input that goes through a table, in bytes: a number, a field of zeros. The library begins more slowly.
 const SHORT: usize = 8;
 /// What a byte makes of a CRC32C register that is else 0.
 const BYTES: [u32; 256] = bytes_of(0x82f6_3b78);
@@ -19,7 +19,7 @@ const BYTES: [u32; 256] = bytes_of(0x82f6_3b78);
 /// CRC32C (Castagnoli, reflected) of `bytes`, continued from the register `seed`; ext4 starts with `!0`.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     match bytes.len() <= SHORT {
-        true => bytes.iter().fold(seed, |register, byte| register >> 8 ^ BYTES[usize::from(register as u8 ^ byte)]),
+        true => bytes.iter().fold(seed, |register, byte| (register >> 8) ^ BYTES[usize::from(register as u8 ^ byte)]),
         false => update(CrcAlgorithm::Crc32Iscsi, seed, bytes) ^ !0,
     }
 }
@@ -32,7 +32,7 @@ const fn bytes_of(polynomial: u32) -> [u32; 256] {
         let mut register = byte as u32;
         let mut bit = 0;
         while bit < 8 {
-            register = register >> 1 ^ (register & 1) * polynomial;
+            register = (register >> 1) ^ ((register & 1) * polynomial);
             bit += 1;
         }
         table[byte] = register;

@@ -63,7 +63,8 @@ impl Signal {
     }
 }
 
-/// A wait's place among those of its signal. A task that polls the wait again keeps it; dropping the wait gives it back.
+/// A wait's place among those of its signal. A task that polls the wait again keeps it; dropping the wait gives it
+/// back.
 struct Place<'a> {
     signal: &'a Signal,
     /// Notifications before the wait.

@@ -208,6 +208,14 @@ int ow_sync(const struct ow_fs *fs);
 const char *ow_last_error(void);
 
 /**
+ * Acknowledges `token` to `onewrite crash --run`, which started this program: what is durable now has to be there
+ * after each later power cut. The token is noted when this returns. It needs no image. Returns 0, or -1 with errno:
+ * ENOENT if nothing listens (ONEWRITE_ACK is not set, or the run is over), EINVAL if the token is empty or has a
+ * line's end in it.
+ */
+int ow_acked(const char *token);
+
+/**
  * Opens a file, as open(2). Paths begin at the root of the image. Flags: O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL,
  * O_TRUNC, O_APPEND, O_DIRECTORY, O_CLOEXEC; others are EINVAL. A new file gets the permissions `mode` as they are
  * and belongs to root; permissions are kept, not checked. A directory opens for reading, so that ow_fsync can have it.

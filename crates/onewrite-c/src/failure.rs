@@ -27,6 +27,17 @@ impl From<VolumeError> for Failure {
     }
 }
 
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        let number = error.raw_os_error().unwrap_or(match error.kind() {
+            std::io::ErrorKind::NotFound => Errno::NOENT.raw_os_error(),
+            std::io::ErrorKind::InvalidInput => Errno::INVAL.raw_os_error(),
+            _ => Errno::IO.raw_os_error(),
+        });
+        Failure { number, text: error.to_string() }
+    }
+}
+
 thread_local! {
     /// The text of the last failure of this thread.
     static LAST: RefCell<CString> = RefCell::default();

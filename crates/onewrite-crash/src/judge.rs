@@ -19,6 +19,7 @@
 //!
 //! The order of steps is the order in which the operations ended; `history` says why.
 
+mod candidates;
 mod checkpoint;
 mod combinations;
 mod pages;

@@ -8,6 +8,7 @@
 //! - An error is an exception with the text of the command line; `OSError` has the number of Linux.
 #![deny(unreachable_pub)]
 
+mod acked;
 mod draft;
 mod failure;
 mod file;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 /// The native part of the package `onewrite`; use that instead.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::acked::acked;
     #[pymodule_export]
     use crate::draft::{Draft, DraftFile};
     #[pymodule_export]

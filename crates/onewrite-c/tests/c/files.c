@@ -53,6 +53,24 @@ static void make(const char *image) {
     REFUSED_POINTER(ow_open(NULL, NULL), EFAULT);
 }
 
+/* As under `onewrite crash --run`, but a file beside the image hears it. */
+static void acknowledgements(const char *image) {
+    char heard[100] = "", path[4096];
+    snprintf(path, sizeof path, "%s.acked", image);
+    unsetenv("ONEWRITE_ACK");
+    REFUSED(ow_acked("row 7"), ENOENT);
+    CHECK(strstr(ow_last_error(), "ONEWRITE_ACK is not set"));
+    setenv("ONEWRITE_ACK", path, 1);
+    REFUSED(ow_acked("row 7"), ENOENT);
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    CHECK(file >= 0 && ow_acked("row 7") == 0);
+    REFUSED(ow_acked(""), EINVAL);
+    REFUSED(ow_acked("two\nlines"), EINVAL);
+    REFUSED(ow_acked(NULL), EFAULT);
+    CHECK(read(file, heard, sizeof heard) == 22 && !strcmp(heard, "onewrite: acked row 7\n"));
+    CHECK(close(file) == 0 && unlink(path) == 0);
+}
+
 static void files(struct ow_fs *fs) {
     uint8_t buffer[100];
     struct ow_stat stat;
@@ -335,6 +353,7 @@ static void read_only(const char *image) {
 
 static void all(const char *image) {
     make(image);
+    acknowledgements(image);
     struct ow_fs *fs = opened(image, NULL);
     files(fs);
     large(fs);

@@ -201,6 +201,8 @@ impl FileDisk {
 
     fn complete(&mut self, number: usize, outcome: Outcome) {
         let tokens = self.line.leave(number);
+        // What went along with another FLUSH was none of the disk's.
+        self.counters.flushes -= tokens.others.len() as u64;
         let others = tokens.others.into_iter().map(|token| Completion { token, outcome: outcome.clone() });
         let mut others: Vec<_> = others.collect();
         self.done.push(Completion { token: tokens.first, outcome });

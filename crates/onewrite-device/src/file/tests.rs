@@ -161,6 +161,7 @@ fn a_flush_begun_before_others_came_does_not_cover_for_them() {
     assert_eq!(told.script.under_way(), ["flush"], "one for both that waited");
     told.script.end(0, Ok(()));
     assert_eq!(told.completed(), [(1, true), (2, true)]);
+    assert_eq!(told.disk.counters().flushes, 2, "those that the disk did");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::address::FlashBlock;
-use crate::ssd::model::{SUSPENSIONS_MAX, Timing};
+use crate::ssd::model::{ReadTurn, SUSPENSIONS_MAX, Timing};
 use crate::ssd::shape::Shape;
 
 /// A row of a block: the pages that a die takes at once.
@@ -25,15 +25,6 @@ struct Row {
     block: FlashBlock,
     /// Its index among the rows of this block on its die.
     number: u32,
-}
-
-/// When a die senses a page for the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadTurn {
-    /// Behind everything that it was given before.
-    InTurn,
-    /// Behind what is under way.
-    First,
 }
 
 /// A program or erase that a die was given.

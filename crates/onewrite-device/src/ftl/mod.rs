@@ -17,7 +17,7 @@
 //! event-driven SSD.
 
 mod bast;
-pub(crate) mod clock;
+mod clock;
 mod counters;
 mod device;
 mod dftl;

@@ -1,43 +1,13 @@
 //! The translation layers of [`crate::ftl`] on the flash of a profile.
 
 use onewrite_block::{Geometry, PAGE_SIZE, PowerLoss};
-use serde::Deserialize;
 
 use super::Profile;
+use super::sides::FtlKind;
 use crate::error::Error;
 use crate::ftl::{Bast, BastPlan, Dftl, DftlPlan, Fast, FastPlan, Ftl, FtlDevice, FtlPlan, Open, OpenPlan, TimedFtl};
 use crate::ssd::model::Model;
 use crate::ssd::shape::Shape;
-
-/// The translation layer of a profile's device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FtlKind {
-    /// The page-level layer of the event-driven SSD.
-    #[default]
-    Page,
-    /// [`Fast`].
-    Fast,
-    /// [`Bast`].
-    Bast,
-    /// [`Dftl`].
-    Dftl,
-    /// None: [`Open`].
-    Open,
-}
-
-impl FtlKind {
-    /// The name for users.
-    pub fn name(self) -> &'static str {
-        match self {
-            FtlKind::Page => "page",
-            FtlKind::Fast => "fast",
-            FtlKind::Bast => "bast",
-            FtlKind::Dftl => "dftl",
-            FtlKind::Open => "open",
-        }
-    }
-}
 
 /// A translation layer and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,11 +16,12 @@ use crate::age::Age;
 use crate::error::Error;
 use crate::hdd::{DiskModel, HardDisk};
 use crate::ssd::backing::Backing;
+pub use crate::ssd::model::MapLogKind;
 use crate::ssd::model::{Model, Timing};
 use crate::ssd::shape::Shape;
 use crate::ssd::{Ssd, share_pairs_max};
-pub use layers::{FtlKind, Layer};
-pub use sides::{BufferSide, DiskSide, Eviction, FlashSide, HostSide, MapLogKind, Queues, Victim};
+pub use layers::Layer;
+pub use sides::{BufferSide, DiskSide, Eviction, FlashSide, FtlKind, HostSide, Queues, Victim};
 use sides::{nanos, page_nanos};
 
 /// Name and text of every profile, in the order of lists.

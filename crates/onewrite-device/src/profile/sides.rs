@@ -3,10 +3,9 @@
 use onewrite_block::{EvictionOrder, MIB, PAGE_SIZE};
 use serde::Deserialize;
 
-use super::FtlKind;
 use crate::gate::Queuing;
 use crate::hdd::Mechanics;
-use crate::ssd::model::VictimPolicy;
+use crate::ssd::model::{MapLogKind, VictimPolicy};
 use crate::ssd::shape::FlashPlan;
 
 /// The mechanics of a hard disk.
@@ -114,6 +113,36 @@ impl From<Eviction> for EvictionOrder {
     }
 }
 
+/// The translation layer of a profile's device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FtlKind {
+    /// The page-level layer of the event-driven SSD.
+    #[default]
+    Page,
+    /// [`Fast`](crate::ftl::Fast).
+    Fast,
+    /// [`Bast`](crate::ftl::Bast).
+    Bast,
+    /// [`Dftl`](crate::ftl::Dftl).
+    Dftl,
+    /// None: [`Open`](crate::ftl::Open).
+    Open,
+}
+
+impl FtlKind {
+    /// The name for users.
+    pub fn name(self) -> &'static str {
+        match self {
+            FtlKind::Page => "page",
+            FtlKind::Fast => "fast",
+            FtlKind::Bast => "bast",
+            FtlKind::Dftl => "dftl",
+            FtlKind::Open => "open",
+        }
+    }
+}
+
 /// The flash.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,7 +168,8 @@ pub struct FlashSide {
     /// The layer that translates pages to flash.
     #[serde(default)]
     pub ftl: FtlKind,
-    /// Bytes of the mapping cache of [`super::Layer::Dftl`]; `None` for a share of the device, [`super::Layer::CAPACITY_PER_CACHE`].
+    /// Bytes of the mapping cache of [`super::Layer::Dftl`]; `None` for a share of the device,
+    /// [`super::Layer::CAPACITY_PER_CACHE`].
     pub map_cache_bytes: Option<u64>,
     /// Conventional bytes behind the zones of [`super::Layer::Open`].
     #[serde(skip)]
@@ -147,7 +177,8 @@ pub struct FlashSide {
     /// Most zones of [`super::Layer::Open`] that are open at once.
     #[serde(default = "any_number")]
     pub open_zones_max: u32,
-    /// Log blocks of a hybrid layer ([`super::Layer::Fast`], [`super::Layer::Bast`]); `None` for as many as the spare blocks allow.
+    /// Log blocks of a hybrid layer ([`super::Layer::Fast`], [`super::Layer::Bast`]); `None` for as many as the spare
+    /// blocks allow.
     pub log_blocks: Option<u32>,
     /// Whether the caller requested that number; if not, fewer spare blocks reduce it.
     #[serde(skip)]
@@ -184,17 +215,6 @@ fn any_number() -> u32 {
 
 fn yes() -> bool {
     true
-}
-
-/// How the map log makes changes of the map durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MapLogKind {
-    /// The changes alone, as records: scattered ones cost no more than ordered ones.
-    #[default]
-    Records,
-    /// Each segment of the map that changed, whole: the more scattered the changes, the more pages.
-    Segments,
 }
 
 /// How a die chooses its victim.

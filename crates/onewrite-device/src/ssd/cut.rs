@@ -11,9 +11,9 @@ use super::die::{Activity, Suspended};
 use super::dump::Dump;
 use super::log_page::{Content, LogPage, SEGMENT_ENTRIES};
 use super::mapping::Record;
+use super::model::MapLogKind;
 use super::oob::Oob;
 use crate::address::{FlashBlock, Lpn, each};
-use crate::profile::MapLogKind;
 
 /// The effect of an interrupted operation.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -19,9 +19,9 @@ use super::host::RequestStage;
 use super::log_page::{Content, LogPage, OpenBlock, SEGMENT_ENTRIES, records_max};
 use super::map_log::UsedBlock;
 use super::mapping::Record;
+use super::model::MapLogKind;
 use super::oob::Oob;
 use crate::address::{Lpn, each};
-use crate::profile::MapLogKind;
 
 impl Ssd {
     /// Prepares a blank device, so that recovery understands it. Runs before the device is first switched on.

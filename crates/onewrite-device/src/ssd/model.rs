@@ -1,11 +1,10 @@
 //! Model: the constants of an SSD, in the units of its computation. A profile makes it; it never changes.
 
 use onewrite_block::{EvictionOrder, Geometry};
+use serde::Deserialize;
 
 use super::shape::Shape;
-use crate::ftl::clock::ReadTurn;
 use crate::gate::Queuing;
-use crate::profile::MapLogKind;
 
 /// Times of operations, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -45,6 +44,26 @@ pub(crate) enum VictimPolicy {
     CostBenefit,
     /// Fewest valid pages among this number of blocks closed first. Source: Hu et al., SYSTOR 2009.
     Windowed(usize),
+}
+
+/// When a die senses a page for the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadTurn {
+    /// Behind everything that it was given before.
+    InTurn,
+    /// Behind what is under way.
+    First,
+}
+
+/// How the map log makes changes of the map durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MapLogKind {
+    /// The changes alone, as records: scattered ones cost no more than ordered ones.
+    #[default]
+    Records,
+    /// Each segment of the map that changed, whole: the more scattered the changes, the more pages.
+    Segments,
 }
 
 /// Everything that stays constant during the life of a device.

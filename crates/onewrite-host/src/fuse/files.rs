@@ -19,7 +19,7 @@ const ACCESS_MODE: i32 = 0o3;
 const READ_ONLY: i32 = 0;
 const WRITE_ONLY: i32 = 1;
 /// `O_TRUNC` of open(2).
-const TRUNCATE: i32 = 0o1_000;
+pub(super) const TRUNCATE: i32 = 0o1_000;
 /// The kernel's flag of an `open` by execve(2), which needs no right to read.
 const EXECUTE: i32 = 0o40;
 /// Modes of fallocate(2).

@@ -3,6 +3,7 @@
 //! Its one idea: a write returns to the program only after the function has returned. So what the function notes lies
 //! exactly between what the program did before the line and what it does after it, which a pipe cannot promise.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -36,10 +37,10 @@ struct Shared {
 type Hear = Box<dyn FnMut(&[u8]) + Send>;
 
 struct State {
-    /// Bytes after the last newline.
-    begun: Vec<u8>,
-    /// Number of open files of programs.
-    opened: usize,
+    /// For each open file of a program, what came after its last newline: lines of two never mix.
+    begun: BTreeMap<u64, Vec<u8>>,
+    /// Number of the next open file.
+    next: u64,
     hear: Hear,
 }
 
@@ -49,12 +50,17 @@ impl LineFile {
     /// # Errors
     /// If FUSE refuses the mount.
     pub fn new(directory: &Path, hear: impl FnMut(&[u8]) + Send + 'static) -> io::Result<LineFile> {
-        let state = State { begun: Vec::new(), opened: 0, hear: Box::new(hear) };
+        let state = State { begun: BTreeMap::new(), next: 0, hear: Box::new(hear) };
         let shared = Arc::new(Shared { state: Mutex::new(state), closed: Condvar::new() });
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("onewrite-lines".into())];
         let session = fuser::spawn_mount(Lines(Arc::clone(&shared)), directory, &config)?;
         Ok(LineFile { session: Some(session), shared, path: directory.join(NAME) })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Opens the file, as the standard output of a program.
@@ -65,13 +71,12 @@ impl LineFile {
         OpenOptions::new().append(true).open(&self.path)
     }
 
-    /// Waits until every program has closed the file; hands over what follows the last newline.
+    /// Waits until every program has closed the file.
     pub fn wait_until_closed(&self) {
         let mut state = self.shared.lock();
-        while state.opened > 0 {
+        while !state.begun.is_empty() {
             state = self.shared.closed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.end();
     }
 }
 
@@ -91,20 +96,28 @@ impl Shared {
 }
 
 impl State {
-    fn take(&mut self, bytes: &[u8]) {
+    fn open(&mut self) -> u64 {
+        self.next += 1;
+        self.begun.insert(self.next, Vec::new());
+        self.next
+    }
+
+    fn take(&mut self, opened: u64, bytes: &[u8]) {
+        let begun = self.begun.entry(opened).or_default();
         let mut parts = bytes.split(|byte| *byte == b'\n');
         let mut part = parts.next().unwrap_or_default();
         for next in parts {
-            self.begun.extend_from_slice(part);
-            let line = std::mem::take(&mut self.begun);
+            begun.extend_from_slice(part);
+            let line = std::mem::take(begun);
             (self.hear)(&line);
             part = next;
         }
-        self.begun.extend_from_slice(part);
+        begun.extend_from_slice(part);
     }
 
-    fn end(&mut self) {
-        let line = std::mem::take(&mut self.begun);
+    /// Closes a file; hands over what follows its last newline.
+    fn close(&mut self, opened: u64) {
+        let line = self.begun.remove(&opened).unwrap_or_default();
         if !line.is_empty() {
             (self.hear)(&line);
         }
@@ -169,15 +182,15 @@ impl Filesystem for Lines {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.0.lock().opened += 1;
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_STREAM | FopenFlags::FOPEN_NOFLUSH);
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_STREAM | FopenFlags::FOPEN_NOFLUSH;
+        reply.opened(FileHandle(self.0.lock().open()), flags);
     }
 
     fn write(
         &self,
         _: &Request,
         _: INodeNo,
-        _: FileHandle,
+        opened: FileHandle,
         _: u64,
         data: &[u8],
         _: WriteFlags,
@@ -185,7 +198,7 @@ impl Filesystem for Lines {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.0.lock().take(data);
+        self.0.lock().take(opened.0, data);
         reply.written(data.len() as u32);
     }
 
@@ -197,14 +210,14 @@ impl Filesystem for Lines {
         &self,
         _: &Request,
         _: INodeNo,
-        _: FileHandle,
+        opened: FileHandle,
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
         reply.ok();
-        self.0.lock().opened -= 1;
+        self.0.lock().close(opened.0);
         self.0.closed.notify_all();
     }
 }
@@ -218,14 +231,16 @@ mod tests {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&heard);
         let hear = move |line: &[u8]| told.lock().unwrap().push(String::from_utf8(line.to_vec()).unwrap());
-        let mut state = State { begun: Vec::new(), opened: 0, hear: Box::new(hear) };
+        let mut state = State { begun: BTreeMap::new(), next: 0, hear: Box::new(hear) };
+        let (one, other) = (state.open(), state.open());
         for part in ["on", "e\ntw", "o\n\nthree\nfo", "ur"] {
-            state.take(part.as_bytes());
+            state.take(one, part.as_bytes());
         }
         assert_eq!(*heard.lock().unwrap(), ["one", "two", "", "three"]);
-        state.end();
-        state.end();
-        assert_eq!(heard.lock().unwrap().last().unwrap(), "four");
-        assert_eq!(heard.lock().unwrap().len(), 5);
+        state.take(other, b"of another\n");
+        state.close(one);
+        state.close(other);
+        assert_eq!(heard.lock().unwrap()[4..], ["of another", "four"]);
+        assert!(state.begun.is_empty());
     }
 }

@@ -7,6 +7,7 @@ use onewrite_fs::{
 
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller};
+use super::files::TRUNCATE;
 use super::handles::Opened;
 use super::server::{Mountable, Server};
 
@@ -81,7 +82,7 @@ impl<F: Mountable> Server<F> {
         made
     }
 
-    /// Makes a file and opens it with `flags`.
+    /// Makes a file and opens it with `flags`. It is empty already: to truncate it would take its set-ID bits.
     pub(super) async fn make_open(
         &self,
         directory: INodeNo,
@@ -90,7 +91,7 @@ impl<F: Mountable> Server<F> {
     ) -> Answer<(Attributes, Opened)> {
         let uid = wish.uid;
         let made = self.make(self.numbers.inside(directory), name, wish).await?;
-        let opened = self.open(made.ino, flags, uid).await?;
+        let opened = self.open(made.ino, flags & !TRUNCATE, uid).await?;
         Ok((made, opened))
     }
 

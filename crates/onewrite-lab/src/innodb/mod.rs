@@ -10,8 +10,8 @@
 //!
 //! Sources: the MySQL 5.7 reference manual (InnoDB: doublewrite buffer, redo log, buffer pool flushing), `papers/000`
 //! §3.6.2. There the data are 10 GB in 20 files, the pool 5 GB, 16 threads, 1,000,000 operations; here a twentieth of
-//! everything but the threads, with a log of a twentieth of the manual's default (2 × 48 MiB). `papers/001` §6.1 has 128
-//! threads. `docs/jobs.md` tells what is left out.
+//! everything but the threads, with a log of a twentieth of the manual's default (2 × 48 MiB). `papers/001` §6.1 has
+//! 128 threads. `docs/jobs.md` tells what is left out.
 //!
 //! # Invariants
 //! - A transaction has ended when the log is durable up to its last record.

@@ -5,7 +5,7 @@ use onewrite_device::Profile;
 use onewrite_fs::FsError;
 use onewrite_fs::ext4::Mode;
 
-use super::spread::Variant;
+use super::variant::Variant;
 use crate::error::LabError;
 use crate::innodb::InnodbJob;
 use crate::job::JobFile;

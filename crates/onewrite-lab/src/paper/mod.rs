@@ -33,6 +33,7 @@ mod staging;
 mod sync_drop;
 mod terms;
 pub mod ts_clock;
+mod variant;
 mod verdict;
 
 pub use entry::Duration;

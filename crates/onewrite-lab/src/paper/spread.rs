@@ -4,18 +4,11 @@
 //! that takes minutes (filebench with 50,000 files) has that one alone.
 
 use super::cell::{Cell, Work};
+use super::variant::Variant;
 use crate::error::LabError;
 
-/// A change of a cell that should not decide a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Variant {
-    pub(super) seed: u64,
-    /// Threads more than the cell says.
-    pub(super) threads: i32,
-}
-
 const VARIANTS: [Variant; 5] = [
-    Variant { seed: 1, threads: 0 },
+    Variant::PLAIN,
     Variant { seed: 2, threads: 0 },
     Variant { seed: 3, threads: 0 },
     Variant { seed: 1, threads: -1 },
@@ -60,16 +53,6 @@ fn varies(work: Work) -> bool {
         Work::RandomWrites { threads, .. } => threads > 1,
         Work::Personality { files, .. } => files.is_none(),
         Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) | Work::Copy { .. } => false,
-    }
-}
-
-impl Variant {
-    /// The cell as it stands.
-    pub(super) const PLAIN: Variant = VARIANTS[0];
-
-    /// Of so many threads.
-    pub(super) fn of(self, threads: u32) -> u32 {
-        threads.saturating_add_signed(self.threads).max(1)
     }
 }
 

@@ -10,7 +10,7 @@ use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
 use super::found::{Case, Found};
-use super::spread::Variant;
+use super::variant::Variant;
 use super::verdict::{Even, Terms};
 use crate::error::LabError;
 use crate::session::{self, DeviceChoice, Extras, F2fsStack, RunSpec, Stack};

@@ -67,12 +67,15 @@ enum AttributeOwner<'a> {
     Handle(File),
 }
 
+/// Name and value of an extended attribute.
+type Attribute = (Vec<u8>, Vec<u8>);
+
 /// Which attribute could not be read, if it was one, and why.
 type Unread = (Option<Vec<u8>>, Errno);
 
 impl AttributeOwner<'_> {
     /// All attributes; `names` is room for their names.
-    fn attributes(&self, names: &mut Vec<u8>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Unread> {
+    fn attributes(&self, names: &mut Vec<u8>) -> Result<Vec<Attribute>, Unread> {
         names.clear();
         names.reserve(ATTRIBUTE_MAX);
         match self.names(names) {

@@ -7,8 +7,10 @@
 >>> onewrite.compare("varmail", modes=["ordered", "data+async"], runtime="1s")
 """
 
+from onewrite._native import acked
 from onewrite.draft import Draft, DraftFile
 from onewrite.filesystem import Fs, mkfs
 from onewrite.lab import cache, compare, crash, run
+from onewrite.mapping import Mapping
 
-__all__ = ["Draft", "DraftFile", "Fs", "Mapping", "cache", "compare", "crash", "mkfs", "run"]
+__all__ = ["Draft", "DraftFile", "Fs", "Mapping", "acked", "cache", "compare", "crash", "mkfs", "run"]

@@ -3,8 +3,9 @@
 from os import PathLike
 from typing import final
 
-__all__ = ["Draft", "DraftFile", "File", "Metadata", "Volume", "cache", "crash", "mkfs", "run"]
+__all__ = ["Draft", "DraftFile", "File", "Metadata", "Volume", "acked", "cache", "crash", "mkfs", "run"]
 
+def acked(token: str) -> None: ...
 def mkfs(path: str | PathLike[str], size: str) -> None: ...
 def run(
     job: str,

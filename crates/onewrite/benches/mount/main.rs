@@ -1,5 +1,6 @@
-//! The mount beside its rivals, in one run: fuse2fs, the kernel's ext4, the host's own file system, and a FUSE file
-//! system that keeps nothing, which shows the limit of FUSE itself.
+//! The mount beside its rivals, in one run: fuse2fs, the kernel's ext4, the host's own file system, and three
+//! more on FUSE: one that keeps nothing ("null", the limit of FUSE itself), one that does each request on a file of the
+//! host ("relay"), and one whose kernel reads and writes that file past it ("passthrough").
 //!
 //! `cargo bench --package onewrite --bench mount` as root; `-- files`, `-- transactions` or `-- programs` is one part.
 //! Every system runs every workload in turn, ROUNDS times; the best of the rounds counts, because others on the machine

@@ -1,31 +1,56 @@
-//! Null: a FUSE file system that takes everything and keeps only names and sizes. What it reaches, none can pass.
+//! Null: a FUSE file system that keeps only names and sizes. What it reaches, none can pass.
+//!
+//! With files of the host behind it, it is two rivals more: one that does each request on such a file itself, and one
+//! that lets the kernel read and write them past it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
-    BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BackgroundSession, BackingId, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
 
+/// Where the content of files is.
+#[derive(Clone, Debug)]
+pub enum Behind {
+    Nowhere,
+    /// In files of this directory, read and written here.
+    Files(PathBuf),
+    /// In files of this directory, read and written by the kernel.
+    Kernel(PathBuf),
+}
+
 #[derive(Default)]
 struct Tree {
     names: BTreeMap<(u64, OsString), u64>,
-    /// Kind and size of number `index + 2`.
-    nodes: Vec<(FileType, u64)>,
+    /// The node of number `index + 2`.
+    nodes: Vec<Node>,
 }
 
-struct Null(Mutex<Tree>);
+struct Node {
+    kind: FileType,
+    size: u64,
+    behind: Option<File>,
+    passed: Option<BackingId>,
+}
+
+struct Null {
+    tree: Mutex<Tree>,
+    behind: Behind,
+}
 
 impl Tree {
     fn attributes(&self, ino: u64) -> FileAttr {
-        let (kind, size) = if ino == 1 { (FileType::Directory, 0) } else { self.nodes[ino as usize - 2] };
+        let (kind, size) = if ino == 1 { (FileType::Directory, 0) } else { self.nodes[ino as usize - 2].shape() };
         FileAttr {
             ino: INodeNo(ino),
             size,
@@ -46,16 +71,41 @@ impl Tree {
     }
 
     fn make(&mut self, parent: u64, name: &OsStr, kind: FileType) -> FileAttr {
-        self.nodes.push((kind, 0));
+        self.nodes.push(Node { kind, size: 0, behind: None, passed: None });
         let ino = self.nodes.len() as u64 + 1;
         self.names.insert((parent, name.to_owned()), ino);
         self.attributes(ino)
     }
 }
 
+impl Tree {
+    fn node(&mut self, ino: INodeNo) -> &mut Node {
+        &mut self.nodes[ino.0 as usize - 2]
+    }
+}
+
+impl Node {
+    fn shape(&self) -> (FileType, u64) {
+        let size = self.behind.as_ref().map_or(self.size, |file| file.metadata().unwrap().len());
+        (self.kind, size)
+    }
+
+    /// A handle of the file behind, to be used while the tree is not held.
+    fn file(&self) -> Option<File> {
+        self.behind.as_ref().map(|file| file.try_clone().unwrap())
+    }
+}
+
 impl Null {
     fn tree(&self) -> std::sync::MutexGuard<'_, Tree> {
-        self.0.lock().expect("no panic while it was held")
+        self.tree.lock().expect("no panic while it was held")
+    }
+
+    /// A file behind a new node.
+    fn file_behind(&self, ino: INodeNo) -> Option<File> {
+        let (Behind::Files(directory) | Behind::Kernel(directory)) = &self.behind else { return None };
+        let mut options = File::options();
+        Some(options.read(true).write(true).create_new(true).open(directory.join(ino.0.to_string())).unwrap())
     }
 }
 
@@ -63,6 +113,11 @@ impl Filesystem for Null {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         let _ = config.set_max_write(1 << 20);
+        if matches!(self.behind, Behind::Kernel(_)) {
+            let missing = |_| std::io::Error::from(std::io::ErrorKind::Unsupported);
+            config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).map_err(missing)?;
+            let _ = config.set_max_stack_depth(1);
+        }
         Ok(())
     }
 
@@ -98,7 +153,9 @@ impl Filesystem for Null {
     ) {
         let mut tree = self.tree();
         if let (Some(size), true) = (size, ino.0 > 1) {
-            tree.nodes[ino.0 as usize - 2].1 = size;
+            let node = tree.node(ino);
+            node.size = size;
+            node.behind.iter().for_each(|file| file.set_len(size).unwrap());
         }
         reply.attr(&TIME_TO_LIVE, &tree.attributes(ino.0));
     }
@@ -108,32 +165,60 @@ impl Filesystem for Null {
     }
 
     fn create(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: i32, reply: ReplyCreate) {
-        let made = self.tree().make(parent.0, name, FileType::RegularFile);
-        reply.created(&TIME_TO_LIVE, &made, Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        let (mut tree, zero) = (self.tree(), Generation(0));
+        let made = tree.make(parent.0, name, FileType::RegularFile);
+        let node = tree.node(made.ino);
+        node.behind = self.file_behind(made.ino);
+        match (&self.behind, &node.behind) {
+            (Behind::Kernel(_), Some(file)) => {
+                let passed = node.passed.insert(reply.open_backing(file).unwrap());
+                reply.created_passthrough(&TIME_TO_LIVE, &made, zero, FileHandle(0), FopenFlags::empty(), passed);
+            }
+            _ => reply.created(&TIME_TO_LIVE, &made, zero, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+        }
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, _: u64) {
+        if ino.0 > 1 {
+            let mut tree = self.tree();
+            if tree.names.values().all(|named| *named != ino.0) {
+                let node = tree.node(ino);
+                (node.behind, node.passed) = (None, None);
+            }
+        }
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.tree().names.remove(&(parent.0, name.to_owned()));
+        let ino = self.tree().names.remove(&(parent.0, name.to_owned()));
+        if let (Some(ino), Behind::Files(directory) | Behind::Kernel(directory)) = (ino, &self.behind) {
+            std::fs::remove_file(directory.join(ino.to_string())).unwrap();
+        }
         reply.ok();
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
+    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match &self.tree().node(ino).passed {
+            Some(passed) => reply.opened_passthrough(FileHandle(0), FopenFlags::FOPEN_NOFLUSH, passed),
+            None => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH),
+        }
     }
 
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
-        _: u64,
+        offset: u64,
         size: u32,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
         static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
-        reply.data(&ZEROS[..size as usize]);
+        let Some(file) = self.tree().node(ino).file() else { return reply.data(&ZEROS[..size as usize]) };
+        let mut buffer = vec![0; size as usize];
+        let length = file.read_at(&mut buffer, offset).unwrap();
+        reply.data(&buffer[..length]);
     }
 
     fn write(
@@ -148,8 +233,15 @@ impl Filesystem for Null {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let size = &mut self.tree().nodes[ino.0 as usize - 2].1;
-        *size = (*size).max(offset + data.len() as u64);
+        let file = {
+            let mut tree = self.tree();
+            let node = tree.node(ino);
+            node.size = node.size.max(offset + data.len() as u64);
+            node.file()
+        };
+        if let Some(file) = file {
+            file.write_all_at(data, offset).unwrap();
+        }
         reply.written(data.len() as u32);
     }
 
@@ -157,13 +249,15 @@ impl Filesystem for Null {
         reply.error(Errno::ENOSYS);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let file = self.tree().node(ino).file();
+        file.iter().for_each(|file| file.sync_all().unwrap());
         reply.ok();
     }
 }
 
-pub fn mount(directory: &Path) -> Option<BackgroundSession> {
+pub fn mount(directory: &Path, behind: Behind) -> Option<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("null".into())];
-    fuser::spawn_mount(Null(Mutex::default()), directory, &config).ok()
+    fuser::spawn_mount(Null { tree: Mutex::default(), behind }, directory, &config).ok()
 }

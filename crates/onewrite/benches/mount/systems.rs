@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fuser::BackgroundSession;
 
-use crate::null;
+use crate::null::{self, Behind};
 
 const IMAGE_BYTES: &str = "2G";
 
@@ -20,6 +20,10 @@ pub enum System {
     Kernel(&'static str, &'static str),
     /// FUSE without a file system behind it.
     Null,
+    /// FUSE that does each request on a file of the host.
+    Relay,
+    /// FUSE whose kernel reads and writes files of the host, past it.
+    Passthrough,
     /// The directory of the images.
     Host,
 }
@@ -33,6 +37,8 @@ impl System {
             System::Kernel("kernel", "data=ordered"),
             System::Kernel("kernel data", "data=journal"),
             System::Null,
+            System::Relay,
+            System::Passthrough,
             System::Host,
         ]
     }
@@ -42,6 +48,8 @@ impl System {
             System::Ours(name) | System::Kernel(name, _) => name,
             System::Fuse2fs => "fuse2fs",
             System::Null => "null",
+            System::Relay => "relay",
+            System::Passthrough => "passthrough",
             System::Host => "host",
         }
     }
@@ -78,9 +86,14 @@ impl System {
             System::Kernel(_, options) => {
                 made(image) && run("mount", &["-o", &format!("loop,{options}"), image, mnt_text])
             }
-            System::Null => {
-                mounted.null = null::mount(&mnt);
-                mounted.null.is_some()
+            System::Null => mounted.stand(Behind::Nowhere),
+            System::Relay => {
+                let behind = mounted.behind();
+                mounted.stand(Behind::Files(behind))
+            }
+            System::Passthrough => {
+                let behind = mounted.behind();
+                mounted.stand(Behind::Kernel(behind))
             }
             System::Host => true,
         };
@@ -117,6 +130,18 @@ pub struct Mounted {
 impl Mounted {
     pub fn path(&self) -> PathBuf {
         self.scratch.join("mnt")
+    }
+
+    /// A new directory for the files behind a mount.
+    fn behind(&self) -> PathBuf {
+        let directory = self.scratch.join("behind");
+        std::fs::create_dir(&directory).unwrap();
+        directory
+    }
+
+    fn stand(&mut self, behind: Behind) -> bool {
+        self.null = null::mount(&self.path(), behind);
+        self.null.is_some()
     }
 }
 

@@ -51,7 +51,9 @@ impl Workload {
             Workload::Create => vec![("ordered", "fuse2fs", 3.0)],
             Workload::SyncEvery(8) => vec![("ordered", "fuse2fs", 1.5), ("ordered", "kernel", 0.5)],
             Workload::SyncEvery(_) => vec![("data+async", "kernel data", 1.5)],
-            Workload::SequentialWrite | Workload::SequentialRead => vec![("ordered", "null", 0.7)],
+            Workload::SequentialWrite | Workload::SequentialRead => {
+                vec![("ordered", "relay", 0.7), ("ordered", "passthrough", 0.7)]
+            }
             Workload::Unlink => vec![],
         }
     }

@@ -15,13 +15,13 @@ fn json(text: &str) -> Value {
 fn a_probe_finds_what_the_papers_found_draws_it_and_can_be_given_to_zp() {
     let scratch = Scratch::new();
     let said = scratch.onewrite("probe sata-850pro --json probe.json --chart probe.svg").ok();
-    assert!(said.contains("is certain after 2.30 MB") && said.contains("eviction"), "{said}");
+    assert!(said.contains("is certain after 2.31 MB") && said.contains("eviction"), "{said}");
     let probe = json(&std::fs::read_to_string(scratch.path("probe.json")).unwrap());
     let begins = probe["eviction_begins_bytes"].as_u64().unwrap();
     assert!((1_700_000..2_000_000).contains(&begins), "{begins}");
     assert!(probe["buffer_read"]["max_ns"].as_u64() < probe["flash_read"]["min_ns"].as_u64());
     let chart = std::fs::read_to_string(scratch.path("probe.svg")).unwrap();
-    assert!(chart.starts_with("<svg") && chart.contains("certain: 2.30 MB") && chart.contains("<circle"));
+    assert!(chart.starts_with("<svg") && chart.contains("certain: 2.31 MB") && chart.contains("<circle"));
     let run =
         "run varmail --operations 400 --files 50 --mode zp+reread --size 256MiB --eviction-spot probe.json --json -";
     let figures = &json(&scratch.onewrite(run).ok())["onewrite"]["device"];

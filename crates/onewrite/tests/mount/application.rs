@@ -65,6 +65,34 @@ fn what_is_acknowledged_on_either_descriptor_has_to_be_there() {
     }
 }
 
+/// The program of the next test: this one, run by the explorer.
+#[test]
+#[ignore = "a part of the next test"]
+fn acknowledges_by_a_call() {
+    let directory = std::env::var_os("ONEWRITE_DIR").expect("onewrite crash --run starts it");
+    fs::File::create(Path::new(&directory).join("a")).unwrap();
+    if std::env::var_os("EARLY").is_none() {
+        fs::File::open(directory).unwrap().sync_all().unwrap();
+    }
+    // What this program prints without a newline is another open file's.
+    print!("half a line, ");
+    onewrite_host::acked("a").unwrap();
+    pause(10);
+}
+
+/// It is the line of the program that it stands for: noted before the call returns, no sooner.
+#[test]
+fn what_is_acknowledged_by_a_call_has_to_be_there() {
+    let Some(place) = Mounted::unmounted(16) else { return };
+    let program = std::env::current_exe().unwrap();
+    let run = format!("'{}' --ignored --exact application::acknowledges_by_a_call --nocapture", program.display());
+    let check = r#"for name in $(cat "$ONEWRITE_ACKED"); do test -e $name || { echo no $name; exit 1; }; done"#;
+    assert_eq!(explore(&place, &run, check, &["--commit-interval", "1s"]), None);
+    let told = explore(&place, &format!("EARLY=1 {run}"), check, &["--commit-interval", "1s"]).unwrap();
+    assert!(told.contains("no a") && told.contains("acknowledged: up to a"), "{told}");
+    assert_eq!(onewrite_host::acked("a").unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
 /// A token is noted before the write of its line returns.
 #[test]
 fn what_a_program_does_after_an_acknowledgement_is_never_there_without_it() {

@@ -76,6 +76,14 @@ fn privileges_go_when_owner_or_content_change() {
         place.shell(&format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -ec '{line}'"));
         assert_eq!(mode(&place, name), 0o777, "{line}");
     }
+    // A file that creat(2) makes has nothing to lose.
+    let creat = "use Fcntl; umask 0; sysopen(my $file, 'k', O_CREAT | O_TRUNC | O_WRONLY, 06755) or die $!";
+    place.shell("chmod 1777 .");
+    place.shell(&format!(
+        "setpriv --reuid=65534 --regid=65534 --clear-groups perl -e \"{}\"",
+        creat.replace('$', "\\$")
+    ));
+    assert_eq!(mode(&place, "k"), 0o6755);
     for (name, mode_before, after) in [("f", 0o6644, 0o2644), ("g", 0o6755, 0o755), ("h", 0o2644, 0o2644)] {
         program(name);
         place.shell(&format!("chown 65534:65534 {name}; chmod {mode_before:o} {name}; stat {name}"));

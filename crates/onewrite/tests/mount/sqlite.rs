@@ -79,6 +79,34 @@ fn it_commits_without_a_journal() {
     }
 }
 
+/// Bytes that the device was given, and its FLUSHes, so far.
+fn device(place: &Mounted) -> (u64, u64) {
+    let device = &place.stats()["device"];
+    let causes = device["host_write_bytes_by_cause"].as_array().unwrap();
+    (causes.iter().map(|bytes| bytes.as_u64().unwrap()).sum(), device["flushes"].as_u64().unwrap())
+}
+
+/// All bytes: the log, which is written more than once over here, and the checkpoints.
+#[test]
+fn a_row_costs_less_than_twelve_kibibytes_and_a_flush_where_the_log_is_compressed() {
+    const ROWS: i64 = 1000;
+    for mode in ["ldj", "data+cmp"] {
+        let Some(mut place) = Mounted::new(64, &format!("data={mode}")) else { return };
+        let database = open(&place.at("db")).unwrap();
+        database.execute_batch("CREATE TABLE t (number INTEGER PRIMARY KEY, bytes BLOB)").unwrap();
+        let (bytes, flushes) = device(&place);
+        (0..ROWS).for_each(|row| {
+            database.execute("INSERT INTO t VALUES (?1, randomblob(100))", [row]).unwrap();
+        });
+        let (bytes, flushes) = (device(&place).0 - bytes, device(&place).1 - flushes);
+        let (kib, flushes) = (bytes as f64 / 1024.0 / ROWS as f64, flushes as f64 / ROWS as f64);
+        println!("{mode}: {kib:.2} KiB, {flushes:.3} flushes for each row");
+        assert!((4.0..=12.0).contains(&kib) && flushes <= 1.1, "{mode}: {kib} KiB, {flushes} flushes");
+        drop(database);
+        place.unmount();
+    }
+}
+
 #[test]
 fn what_is_rolled_back_nobody_sees() {
     let Some(mut place) = Mounted::new(64, "data=data") else { return };

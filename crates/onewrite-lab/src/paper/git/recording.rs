@@ -1,9 +1,9 @@
 //! Recording: what git writes in a shallow clone of this project, in its order.
 //!
-//! Git itself clones one commit into a directory that goes again; its files are read back. The order is git's (seen with
-//! strace, git 2.39): what `git init` makes, the pack, which it receives in pieces of 4 KiB, syncs and renames, the
-//! pack's index likewise, names, then each file of the tree by path, at last the index. A clone of one commit, for the
-//! paper's 20 GB are *source*. Git packs alike with one version and one thread, so figures depend on its version.
+//! Git itself clones one commit into a directory that goes again; its files are read back. The order is git's (seen
+//! with strace, git 2.39): what `git init` makes, the pack, which it receives in pieces of 4 KiB, syncs and renames,
+//! the pack's index likewise, names, then each file of the tree by path, at last the index. A clone of one commit, for
+//! the paper's 20 GB are *source*. Git packs alike with one version and one thread, so figures depend on its version.
 
 use std::fs;
 use std::path::{Path, PathBuf};

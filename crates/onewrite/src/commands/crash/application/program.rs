@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use onewrite_host::fuse::LineFile;
-
-/// What a line of the program begins with that acknowledges a token.
-const ACKNOWLEDGES: &str = "onewrite: acked ";
+use onewrite_host::{ACKNOWLEDGE_TO, ACKNOWLEDGES};
 
 /// The shell line that runs a program: descriptor 3 takes acknowledgements, too.
 const SHELL: &str = "exec 3>&1; eval \"$ONEWRITE_RUN\"";
@@ -43,6 +41,7 @@ pub fn run_program(line: &str, directory: &Path, spoken: &Path, acknowledge: imp
     let lines = LineFile::new(spoken, hear).context("--run: a FUSE mount for its standard output")?;
     let mut program = Command::new("sh");
     program.args(["-c", SHELL]).env("ONEWRITE_RUN", line).env("ONEWRITE_DIR", directory).current_dir(directory);
+    program.env(ACKNOWLEDGE_TO, lines.path());
     program.stdin(Stdio::null()).stdout(lines.open().context("--run: its standard output")?);
     let ended = program.status();
     // It holds an open file of the mount.
