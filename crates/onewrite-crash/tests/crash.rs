@@ -83,6 +83,16 @@ fn a_sync_waits_for_content_that_somebody_else_has_under_way() {
     }
 }
 
+/// An open file without a name is on the orphan list for its deletion; the end of a truncation must leave it there.
+#[test]
+fn a_truncated_file_without_a_name_stays_on_the_orphan_list() {
+    let text = "create /d >> create /a; append /a 9000 1; open /a 0; unlink /a; truncate #0 8357; create /b; fsync /b; \
+                truncate #0 100; append #0 5000 2; truncate #0 0; create /c; fsync /c";
+    for mode in Mode::ALL {
+        assert_sound(&explored(text, mode, &ExploreOptions::default()));
+    }
+}
+
 #[test]
 fn unmounting_waits_for_a_transaction_that_is_committing() {
     for mode in Mode::ALL {

@@ -56,7 +56,7 @@ impl Contents<'_> {
         if size < old {
             handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
         }
-        self.allocator().remove_orphan(&mut handle, node).await
+        self.end_truncation(&mut handle, node).await
     }
 
     /// Writes the file's content before its blocks are freed, if a committing transaction refers to those blocks for
@@ -75,7 +75,13 @@ impl Contents<'_> {
     pub(super) async fn free_behind(&self, node: &Rc<Node>, first: u64) -> FsResult<()> {
         let handle = self.journal().start(DELETE_CREDITS).await?;
         let mut handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
-        self.allocator().remove_orphan(&mut handle, node).await
+        self.end_truncation(&mut handle, node).await
+    }
+
+    /// Takes the file off the orphan list; one without a name stays there, for the mount after a crash deletes it.
+    async fn end_truncation(&self, handle: &mut Handle, node: &Node) -> FsResult<()> {
+        let links = node.inode().links;
+        if links == 0 { Ok(()) } else { self.allocator().remove_orphan(handle, node).await }
     }
 
     /// Frees the file's blocks from block `first` on: `steps` extents in this transaction, the rest in further
