@@ -29,7 +29,7 @@ pub use device::{
     Completion, Device, DeviceError, EvictionOrder, Geometry, NextEvent, Outcome, PowerCut, PowerLoss, RecoveryReport,
     TrimRead, WriteBuffer,
 };
-pub use page::{Page, PageBytes, Pattern};
+pub use page::{Page, PageBytes, Pattern, split_mix};
 pub use ram::{Image, RamDisk};
 pub use request::{Cause, Durable, Operation, Remap, Request, Stream, Token};
 pub use runtime::{

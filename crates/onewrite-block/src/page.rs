@@ -86,8 +86,8 @@ fn fill(state: &mut u64, bytes: &mut [u8]) {
     rest.copy_from_slice(&split_mix(state).to_le_bytes()[..rest.len()]);
 }
 
-/// One step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-fn split_mix(state: &mut u64) -> u64 {
+/// One step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): bits that cost little and depend on `state` alone.
+pub fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(STEP);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

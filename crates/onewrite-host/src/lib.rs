@@ -2,7 +2,7 @@
 //!
 //! - [`fuse`]: a mount in the host's tree, for unmodified programs.
 //! - [`Volume`]: an image in this process, by blocking calls from any thread.
-//! - [`acked`]: what a program says that `onewrite crash --run` proves.
+//! - [`acked()`]: what a program says that `onewrite crash --run` proves.
 #![deny(unreachable_pub)]
 
 mod acked;

@@ -4,6 +4,8 @@
 //! pointer, `k`, `c` (ten groups of eleven random digits) and `pad` (five groups), 208 bytes each, up to fifteen
 //! sixteenths of the page. An index page holds keys alone. A change in the log carries the new digits.
 
+use onewrite_block::split_mix;
+
 use super::load::PageNo;
 use super::scale::PAGE_BYTES;
 
@@ -15,22 +17,10 @@ const FILLED: usize = PAGE / 16 * 15;
 /// Bytes before the first row: page header and the two system records.
 const HEADER: usize = 120;
 
-/// Random bits that cost little: splitmix64.
-struct Bits(u64);
-
-impl Bits {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
-
 /// `groups` groups of eleven digits with dashes between them, and a blank behind.
-fn digits(groups: usize, bits: &mut Bits, into: &mut Vec<u8>) {
+fn digits(groups: usize, bits: &mut u64, into: &mut Vec<u8>) {
     for group in 0..groups {
-        let mut number = bits.next();
+        let mut number = split_mix(bits);
         for _ in 0..11 {
             into.push(b'0' + (number % 10) as u8);
             number /= 10;
@@ -56,12 +46,12 @@ pub(super) fn page(page: PageNo, version: u64) -> Vec<u8> {
 }
 
 fn push_row(id: u64, version: u64, into: &mut Vec<u8>) {
-    let mut bits = Bits(id ^ version << 40);
+    let mut bits = id ^ version << 40;
     into.extend_from_slice(&[60, 120, 0, 0, (id % 128) as u8, 0, ROW_BYTES as u8]);
     into.extend_from_slice(&(id as u32 | 1 << 31).to_be_bytes());
     into.extend_from_slice(&version.to_be_bytes()[2..]);
     into.extend_from_slice(&[0x80, 0, 0, 0, 0x2d, 1, 0x10]);
-    into.extend_from_slice(&((bits.next() % 1_000_000) as u32 | 1 << 31).to_be_bytes());
+    into.extend_from_slice(&((split_mix(&mut bits) % 1_000_000) as u32 | 1 << 31).to_be_bytes());
     digits(10, &mut bits, into);
     digits(5, &mut bits, into);
 }
@@ -69,7 +59,7 @@ fn push_row(id: u64, version: u64, into: &mut Vec<u8>) {
 /// Bytes of the log from `begin` on: records that carry a changed row's digits between their headers.
 pub(super) fn log(begin: u64, length: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length as usize + ROW_BYTES);
-    let mut bits = Bits(begin);
+    let mut bits = begin;
     while bytes.len() < length as usize {
         bytes.extend_from_slice(&[0x26, 0x80]);
         bytes.extend_from_slice(&(begin as u32).to_be_bytes());

@@ -142,13 +142,7 @@ impl<'a> Iterator for Entries<'a> {
 /// # Errors
 /// A damaged record before it.
 pub fn find<'a>(block: &'a [u8], name: &[u8], place: Place) -> Result<Option<Entry<'a>>, FormatError> {
-    for entry in Entries::new(block, place) {
-        let entry = entry?;
-        if entry.is_used() && entry.name == name {
-            return Ok(Some(entry));
-        }
-    }
-    Ok(None)
+    Ok(find_or_room(block, name, place)?.0)
 }
 
 /// Finds the used record named `name`; until then, the first record with room for an entry of this name.
