@@ -412,10 +412,10 @@ pub struct Probe {
 #[derive(Debug, Args)]
 pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, `atomic:OPERATIONS` (with drafts of
-    /// atomic files, in modes that log content), `shares:OPERATIONS` (with shared pages), `swarm:OPERATIONS` (each draws
-    /// its kinds of operation, the seed its image and log, if not given), `guided:OPERATIONS` (each
-    /// reaches a mark that none before it did), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`,
-    /// `postmark`, or `script:ACTIONS` (see docs/crash-model.md).
+    /// atomic files, in modes that log content), `shares:OPERATIONS` (with shared pages), `swarm:OPERATIONS` (each
+    /// draws its kinds of operation, the seed its image and log, if not given), `guided:OPERATIONS` (each reaches a
+    /// mark that none before it did), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`, or
+    /// `script:ACTIONS` (see docs/crash-model.md).
     #[arg(required_unless_present = "run")]
     pub workload: Option<String>,
     /// Instead of a workload, run this shell line on a mount, with the mount as working directory, and judge what a

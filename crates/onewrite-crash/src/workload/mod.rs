@@ -14,6 +14,7 @@ mod magic;
 mod random;
 mod shares;
 mod swarm;
+mod warm_up;
 
 use std::fmt;
 use std::str::FromStr;

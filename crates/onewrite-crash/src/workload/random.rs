@@ -9,6 +9,7 @@
 
 use onewrite_block::Choices;
 
+use super::warm_up::fill_log;
 use super::{beside, drafts, shares, swarm};
 use crate::action::{Action, Blocks, Workload};
 
@@ -158,16 +159,6 @@ fn change_of_blocks(action: &Action, chance: &mut Choices) -> Option<Action> {
 /// Fills a random share of the log, so that some of the workloads wrap it, early or late.
 fn warm_up(shape: RandomShape, chance: &mut Choices) -> Vec<Action> {
     fill_log(shape.syncs_of_a_log * (30 + chance.below(75)) / 100)
-}
-
-/// Appends and syncs so often.
-pub(super) fn fill_log(syncs: u64) -> Vec<Action> {
-    let file = |number: u64| format!("/shared/w{}", number % 4);
-    let made = (0..syncs.min(4)).map(|number| Action::Create(file(number)));
-    let filled = (0..syncs).flat_map(|number| {
-        [Action::Append { file: file(number), length: 5000, seed: 1 << 60 | number }, Action::Fsync(file(number))]
-    });
-    made.chain(filled).collect()
 }
 
 impl Writer {

@@ -11,21 +11,21 @@ use onewrite_block::Choices;
 
 use super::beside::{self, COMMON};
 use super::magic::magic_seed;
-use super::random::fill_log;
+use super::warm_up::fill_log;
 use crate::action::{Action, Blocks, Workload};
 
 const PAGE: u64 = 4096;
 /// Bytes of the longest names; fifteen of them fill a block of a directory.
 const NAME_BYTES: usize = 250;
-/// Extents of a deep tree before the tasks begin: a root of ext4 holds four, one leaf 340, a tree of depth one 1,360.
+/// Extents of a deep tree before the tasks begin: a root holds four, one leaf 340, a tree of depth one 1,360.
 const EXTENTS: [u64; 4] = [3, 338, 679, 1358];
 
 /// The image and the log that a seed gives to its swarm workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwarmMachine {
-    /// The image is so many times as large as the smallest; five times is more than one block group of ext4.
+    /// The image is so many times as large as the smallest; five times is more than one block group.
     pub size_factor: u64,
-    /// Blocks of ext4's log, the smallest or more.
+    /// Blocks of the log, the smallest or more.
     pub journal_blocks: u32,
 }
 
