@@ -1,4 +1,6 @@
 //! Runs: a set of page numbers that are mostly consecutive.
+//!
+//! Most files have one run of delayed pages or none, so one run takes no memory of its own.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,28 +8,61 @@ use std::ops::Range;
 /// A set of numbers, stored as runs of consecutive numbers.
 ///
 /// # Invariants
-/// Runs are not empty and do not touch; `count` is the sum of their lengths.
+/// Runs are not empty and do not touch. [`Stored::Many`] holds two or more; a set has one form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Runs {
+pub(super) struct Runs(Stored);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stored {
+    /// A run from the first number to before the second; none if they are 0.
+    One(u64, u64),
+    Many(Box<Many>),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Many {
     /// The end of each run (exclusive) by its start.
     runs: BTreeMap<u64, u64>,
+    /// The sum of their lengths.
     count: u64,
+}
+
+impl Default for Stored {
+    fn default() -> Stored {
+        Stored::one(0..0)
+    }
+}
+
+impl Stored {
+    fn one(run: Range<u64>) -> Stored {
+        if run.is_empty() { Stored::One(0, 0) } else { Stored::One(run.start, run.end) }
+    }
 }
 
 impl Runs {
     /// How many numbers it holds.
     pub(super) fn count(&self) -> u64 {
-        self.count
+        match &self.0 {
+            Stored::One(start, end) => end - start,
+            Stored::Many(many) => many.count,
+        }
     }
 
     /// How many runs they form.
     pub(super) fn run_count(&self) -> usize {
-        self.runs.len()
+        match &self.0 {
+            Stored::One(..) => usize::from(!self.is_empty()),
+            Stored::Many(many) => many.runs.len(),
+        }
     }
 
     /// The runs, in ascending order.
     pub(super) fn runs(&self) -> impl Iterator<Item = Range<u64>> {
-        self.runs.iter().map(|(start, end)| *start..*end)
+        let (one, many) = match &self.0 {
+            Stored::One(start, end) => ((start < end).then_some(*start..*end), None),
+            Stored::Many(many) => (None, Some(&many.runs)),
+        };
+        one.into_iter().chain(many.into_iter().flatten().map(|(start, end)| *start..*end))
     }
 
     /// The numbers that `other` lacks.
@@ -40,7 +75,7 @@ impl Runs {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.0 == Stored::One(0, 0)
     }
 
     pub(super) fn contains(&self, number: u64) -> bool {
@@ -49,14 +84,20 @@ impl Runs {
 
     /// End of the run that holds `number`, if there is one.
     pub(super) fn end_at(&self, number: u64) -> Option<u64> {
-        self.runs.range(..=number).next_back().map(|(_, end)| *end).filter(|end| *end > number)
+        match &self.0 {
+            Stored::One(start, end) => (*start..*end).contains(&number).then_some(*end),
+            Stored::Many(many) => many.end_at(number),
+        }
     }
 
     /// The first run that ends behind `from`, without its part before `from`.
     pub(super) fn first_from(&self, from: u64) -> Option<Range<u64>> {
-        match self.end_at(from) {
-            Some(end) => Some(from..end),
-            None => self.runs.range(from..).next().map(|(start, end)| *start..*end),
+        match &self.0 {
+            Stored::One(start, end) => (from < *end).then_some(from.max(*start)..*end),
+            Stored::Many(many) => match many.end_at(from) {
+                Some(end) => Some(from..end),
+                None => many.runs.range(from..).next().map(|(start, end)| *start..*end),
+            },
         }
     }
 
@@ -65,7 +106,52 @@ impl Runs {
         if range.is_empty() {
             return 0;
         }
-        let before = self.count;
+        let before = self.count();
+        match &self.0 {
+            Stored::One(0, 0) => self.0 = Stored::one(range),
+            Stored::One(start, end) if range.start <= *end && *start <= range.end => {
+                self.0 = Stored::one(range.start.min(*start)..range.end.max(*end));
+            }
+            _ => self.change_many(|many| many.insert(range)),
+        }
+        self.count() - before
+    }
+
+    /// Removes the numbers of `range`; returns how many of them were in the set.
+    pub(super) fn remove(&mut self, range: Range<u64>) -> u64 {
+        if range.is_empty() {
+            return 0;
+        }
+        let before = self.count();
+        match self.0 {
+            Stored::One(start, end) if range.end <= start || end <= range.start => (),
+            Stored::One(start, end) if range.start <= start => self.0 = Stored::one(range.end.min(end)..end),
+            Stored::One(start, end) if end <= range.end => self.0 = Stored::one(start..range.start),
+            _ => self.change_many(|many| many.remove(range)),
+        }
+        before - self.count()
+    }
+
+    /// Changes the set in the form of many runs.
+    fn change_many(&mut self, change: impl FnOnce(&mut Many)) {
+        let mut many = match std::mem::take(&mut self.0) {
+            Stored::One(start, end) => Box::new(Many { runs: BTreeMap::from([(start, end)]), count: end - start }),
+            Stored::Many(many) => many,
+        };
+        change(&mut many);
+        self.0 = match many.runs.len() {
+            0 | 1 => many.runs.first_key_value().map_or_else(Stored::default, |(start, end)| Stored::one(*start..*end)),
+            _ => Stored::Many(many),
+        };
+    }
+}
+
+impl Many {
+    fn end_at(&self, number: u64) -> Option<u64> {
+        self.runs.range(..=number).next_back().map(|(_, end)| *end).filter(|end| *end > number)
+    }
+
+    fn insert(&mut self, range: Range<u64>) {
         let (mut start, mut end) = (range.start, range.end);
         while let Some((&at, &stop)) = self.runs.range(..=end).next_back().filter(|(_, stop)| **stop >= start) {
             self.runs.remove(&at);
@@ -74,15 +160,9 @@ impl Runs {
         }
         self.runs.insert(start, end);
         self.count += end - start;
-        self.count - before
     }
 
-    /// Removes the numbers of `range`; returns how many of them were in the set.
-    pub(super) fn remove(&mut self, range: Range<u64>) -> u64 {
-        if range.is_empty() {
-            return 0;
-        }
-        let before = self.count;
+    fn remove(&mut self, range: Range<u64>) {
         while let Some((&at, &stop)) = self.runs.range(..range.end).next_back().filter(|(_, stop)| **stop > range.start)
         {
             self.runs.remove(&at);
@@ -97,7 +177,6 @@ impl Runs {
                 break;
             }
         }
-        before - self.count
     }
 }
 
@@ -108,7 +187,7 @@ mod tests {
     use super::*;
 
     fn numbers(runs: &Runs) -> BTreeSet<u64> {
-        runs.runs.iter().flat_map(|(start, end)| *start..*end).collect()
+        runs.runs().flatten().collect()
     }
 
     #[test]
@@ -129,8 +208,9 @@ mod tests {
                 assert_eq!(removed, before - plain.len() as u64, "step {step}");
             }
             assert_eq!((numbers(&runs), runs.count()), (plain.clone(), plain.len() as u64), "step {step}");
-            let touching = runs.runs.iter().zip(runs.runs.keys().skip(1)).any(|((_, end), next)| end >= next);
+            let touching = runs.runs().zip(runs.runs().skip(1)).any(|(run, next)| run.end >= next.start);
             assert!(!touching, "step {step}: {runs:?}");
+            assert_eq!(matches!(runs.0, Stored::Many(_)), runs.run_count() > 1, "step {step}: {runs:?}");
             let from = choices.below(70);
             let first = plain.range(from..).next().copied();
             assert_eq!(runs.first_from(from).map(|run| run.start), first, "step {step}");

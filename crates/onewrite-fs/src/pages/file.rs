@@ -14,14 +14,21 @@ pub struct FilePages {
     in_line: Cell<Option<InLine>>,
     /// Number of pages under way to the device.
     writing: Cell<usize>,
-    /// The first write error that no `sync` has reported yet.
-    write_error: RefCell<Option<FsError>>,
-    /// Pages being written directly: no task may read them into the page cache meanwhile.
-    overwriting: RefCell<Vec<Range<u64>>>,
+    /// What few files have; so the others take less memory.
+    rare: RefCell<Option<Box<Rare>>>,
     /// Byte where the last buffered read ended, to detect sequential reads.
     read_end: Cell<u64>,
     /// The page of which a load cleared bytes behind the end that are still on the device.
     hidden_tail: Cell<Option<u64>>,
+}
+
+/// See [`FilePages`].
+#[derive(Debug, Default)]
+struct Rare {
+    /// The first write error that no `sync` has reported yet.
+    write_error: Option<FsError>,
+    /// Pages being written directly: no task may read them into the page cache meanwhile.
+    overwriting: Vec<Range<u64>>,
 }
 
 /// A place in the line of dirty files.
@@ -82,12 +89,12 @@ impl FilePages {
 
     /// Keeps a write error for the next `sync`, unless an earlier one waits for it.
     pub(super) fn note_write_error(&self, error: &FsError) {
-        self.write_error.borrow_mut().get_or_insert_with(|| error.clone());
+        self.rare.borrow_mut().get_or_insert_default().write_error.get_or_insert_with(|| error.clone());
     }
 
     /// Takes the first write error since the last call.
     pub(super) fn take_write_error(&self) -> Option<FsError> {
-        self.write_error.take()
+        self.rare.borrow_mut().as_mut()?.write_error.take()
     }
 
     /// Whether a buffered read at byte `offset` continues the last one.
@@ -102,7 +109,7 @@ impl FilePages {
 
     /// Marks pages as being written directly.
     pub(super) fn begin_overwrite(&self, pages: Range<u64>) {
-        self.overwriting.borrow_mut().push(pages);
+        self.rare.borrow_mut().get_or_insert_default().overwriting.push(pages);
     }
 
     /// Undoes one [`FilePages::begin_overwrite`] of the same pages.
@@ -110,13 +117,15 @@ impl FilePages {
     /// # Panics
     /// If there was none.
     pub(super) fn end_overwrite(&self, pages: &Range<u64>) {
-        let mut overwriting = self.overwriting.borrow_mut();
+        let mut rare = self.rare.borrow_mut();
+        let overwriting = &mut rare.as_mut().expect("it was put there").overwriting;
         let at = overwriting.iter().position(|other| other == pages).expect("it was put there");
         overwriting.swap_remove(at);
     }
 
     /// Whether one of the pages is being written directly.
     pub(super) fn is_overwriting(&self, pages: &Range<u64>) -> bool {
-        self.overwriting.borrow().iter().any(|other| other.start < pages.end && pages.start < other.end)
+        let touches = |other: &Range<u64>| other.start < pages.end && pages.start < other.end;
+        self.rare.borrow().as_ref().is_some_and(|rare| rare.overwriting.iter().any(touches))
     }
 }

@@ -54,7 +54,7 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         first.hold_back(&port).await?;
         let formatted = plan.write(&port).await?;
         let copied = match from {
-            Some(from) => Some(fill(port.clone(), &from).await?),
+            Some(from) => Some(fill(port.clone(), kind, &from).await?),
             None => None,
         };
         first.release(&port).await?;
@@ -67,9 +67,18 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
     Ok(tell_left(&left.unwrap_or_default()))
 }
 
-async fn fill(port: DevicePort, from: &Path) -> anyhow::Result<(Transferred, Left)> {
+/// How an image is mounted that nobody else can mount before it is complete: what a crash leaves is never looked at, so
+/// that blocks are allocated as they are written, in one transaction.
+fn while_unfinished(kind: NewFs) -> MountOptions {
+    match kind {
+        NewFs::Ext4 => MountOptions { delayed_allocation: false, ..MountOptions::new(Mode::Writeback) },
+        NewFs::F2fs => MountOptions::new(Mode::Ordered),
+    }
+}
+
+async fn fill(port: DevicePort, kind: NewFs, from: &Path) -> anyhow::Result<(Transferred, Left)> {
     let path = from.canonicalize().with_context(|| from.display().to_string())?;
-    let fs = AnyFs::mount(port, MountOptions::new(Mode::Ordered)).await?;
+    let fs = AnyFs::mount(port, while_unfinished(kind)).await?;
     let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::new(&from.display().to_string()));
     let root = tree.at(&path)?;
     watcher.weigh(&tree, std::iter::once(root.clone())).await;
