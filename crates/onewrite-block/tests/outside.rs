@@ -68,7 +68,7 @@ fn a_letter_wakes_a_run_that_waits_for_a_job() {
     let runtime = executor.runtime();
     let job = runtime.start({
         let runtime = runtime.clone();
-        async move { runtime.job(JobCost::Checksum { bytes: 1 }, move || is_free.recv().is_ok()).await }
+        async move { runtime.job(JobCost::Checksum { bytes: 1 << 30 }, move || is_free.recv().is_ok()).await }
     });
     beside(move || {
         pause(20);

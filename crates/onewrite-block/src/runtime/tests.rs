@@ -186,10 +186,23 @@ fn a_job_gives_the_same_in_virtual_and_in_wall_time() {
         let sum = executor.block_on(async move {
             let one = runtime.start({
                 let runtime = runtime.clone();
-                async move { runtime.job(JobCost::Checksum { bytes: 1000 }, || (0..1000_u64).sum::<u64>()).await }
+                async move { runtime.job(JobCost::Checksum { bytes: 1 << 30 }, || (0..1000_u64).sum::<u64>()).await }
             });
             one.await + runtime.job(JobCost::Checksum { bytes: 1 }, || 1).await
         });
         assert_eq!(sum, Ok(499_501));
     }
+}
+
+#[test]
+fn short_work_stays_on_its_thread_and_long_work_leaves_it() {
+    let executor = Executor::new(Time::Wall { civil_start: Nanos::ZERO }, HostProfile::default());
+    let runtime = executor.runtime();
+    let here = std::thread::current().id();
+    let threads = executor.block_on(async move {
+        let on = |cost| runtime.job(cost, || std::thread::current().id());
+        [on(JobCost::Checksum { bytes: 9 * 4096 }).await, on(JobCost::Compress { bytes: 1 << 20 }).await]
+    });
+    let [short, long] = threads.unwrap();
+    assert!(short == here && long != here);
 }

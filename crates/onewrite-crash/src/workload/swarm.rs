@@ -119,8 +119,6 @@ impl Shape {
     fn draw(operations: usize, chance: &mut Choices) -> Shape {
         let sizes = [Sizes::Tiny, Sizes::Pages, Sizes::Any, Sizes::Any, Sizes::Large, Sizes::Sparse][chance.index(6)];
         let mut kinds: Vec<Kind> = KINDS.into_iter().filter(|_| chance.chance(1, 2)).collect();
-        // To shift a sparse file may move every page, holes, too.
-        kinds.retain(|kind| sizes != Sizes::Sparse || *kind != Kind::Shift);
         if kinds.is_empty() {
             kinds.push(Kind::Write);
         }
@@ -438,9 +436,7 @@ mod tests {
             let count = shapes.iter().filter(|shape| shape.has(kind)).count();
             assert!((10..50).contains(&count), "{kind:?}: {count} of 60");
         }
-        let sparse = |shape: &&Shape| shape.sizes == Sizes::Sparse;
-        assert!(shapes.iter().filter(sparse).all(|shape| !shape.has(Kind::Shift)));
-        assert!(shapes.iter().any(|shape| sparse(&shape)));
+        assert!(shapes.iter().any(|shape| shape.sizes == Sizes::Sparse && shape.has(Kind::Shift)));
     }
 
     #[test]

@@ -228,8 +228,15 @@ impl Contents<'_> {
         // The pages that move go with the inode.
         self.note_names(file);
         let pages = (bytes.end - bytes.start) / PAGE_BYTES;
-        for index in bytes.end / PAGE_BYTES..size.div_ceil(PAGE_BYTES) {
-            self.move_page(file, index, index - pages).await?;
+        for run in self.runs(file, bytes.end / PAGE_BYTES..size.div_ceil(PAGE_BYTES)).await? {
+            match run {
+                NodeRun::Missing(holes) => self.free_pages(file, holes.start - pages..holes.end - pages).await?,
+                NodeRun::There(run) => {
+                    for index in run {
+                        self.move_page(file, index, index - pages).await?;
+                    }
+                }
+            }
         }
         self.set_size(file, size - (bytes.end - bytes.start)).await
     }
@@ -243,10 +250,35 @@ impl Contents<'_> {
         self.check_end(file, size.saturating_add(length))?;
         self.zero_tail(file, size).await?;
         file.change_raw(|raw| raw.i_size.set(size + length));
-        for index in (bytes.start / PAGE_BYTES..size.div_ceil(PAGE_BYTES)).rev() {
-            self.move_page(file, index, index + length / PAGE_BYTES).await?;
+        let pages = length / PAGE_BYTES;
+        for run in self.runs(file, bytes.start / PAGE_BYTES..size.div_ceil(PAGE_BYTES)).await?.into_iter().rev() {
+            match run {
+                NodeRun::Missing(holes) => self.free_pages(file, holes.start + pages..holes.end + pages).await?,
+                NodeRun::There(run) => {
+                    for index in run.rev() {
+                        self.move_page(file, index, index + pages).await?;
+                    }
+                }
+            }
         }
         self.free_pages(file, bytes.start / PAGE_BYTES..bytes.end / PAGE_BYTES).await
+    }
+
+    /// Which of the pages have a node that may name them, and which have none, in order: a hole of terabytes is a few
+    /// runs.
+    async fn runs(&self, file: &File, pages: Range<u64>) -> FsResult<Vec<NodeRun>> {
+        let (mut runs, mut index) = (Vec::new(), pages.start);
+        while index < pages.end {
+            let named = self.maps().find(file, index).await?;
+            let count = match &named {
+                Named::Nothing { count } => *count,
+                Named::By(slot) => slot.left,
+            };
+            let run = index..pages.end.min(index.saturating_add(count));
+            index = run.end;
+            runs.push(if matches!(named, Named::By(_)) { NodeRun::There(run) } else { NodeRun::Missing(run) });
+        }
+        Ok(runs)
     }
 
     /// Gives page `to` the content of page `from`.
@@ -267,6 +299,14 @@ impl Contents<'_> {
         let mut step = self.pages.begin_step(self.volume(), file, to..to + 1, content).await?;
         self.pages.put_dirty(self.volume(), file, to..to + 1, &mut step).await
     }
+}
+
+/// Consecutive pages of a file.
+enum NodeRun {
+    /// With a node that has their addresses.
+    There(Range<u64>),
+    /// Without one: holes.
+    Missing(Range<u64>),
 }
 
 /// # Errors
