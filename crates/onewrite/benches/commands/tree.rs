@@ -7,6 +7,10 @@ use std::process::Command;
 use crate::{OURS, ROUNDS, is_there, median, seconds};
 
 const FILES_IN_DIRECTORY: u64 = 1000;
+/// Most microseconds for each file of a million.
+const WANTED_MICROS: f64 = 25.0;
+/// Most that a file of a larger tree takes of one of a smaller tree.
+const WANTED_GROWTH: f64 = 1.5;
 
 fn make_tree(root: &Path, files: u64) {
     for directory in 0..files / FILES_IN_DIRECTORY {
@@ -30,6 +34,7 @@ fn rival(tree: &Path, image: &Path, size: &str) -> f64 {
 
 pub fn compare(scratch: &Path) {
     let has_rival = is_there("mke2fs");
+    let mut least = f64::INFINITY;
     let more = std::env::var("FILES").ok().map(|files| files.parse().expect("FILES is a number"));
     for files in [10_000, 100_000].into_iter().chain(more) {
         let (tree, image) = (scratch.join("tree"), scratch.join("tree.img"));
@@ -42,11 +47,14 @@ pub fn compare(scratch: &Path) {
             other.extend(has_rival.then(|| rival(&tree, &image, size)));
         }
         let each = |seconds: f64| seconds * 1e6 / files as f64;
-        print!("tree of {files} files: onewrite {:.1} µs a file", each(median(&mut own)));
-        match other.is_empty() {
-            true => println!(),
-            false => println!(", mke2fs -d {:.1}", each(median(&mut other))),
+        let own = each(median(&mut own));
+        print!("tree of {files} files: onewrite {own:.1} µs a file");
+        if !other.is_empty() {
+            print!(", mke2fs -d {:.1}", each(median(&mut other)));
         }
+        let is_reached = own <= least * WANTED_GROWTH && (files < 1_000_000 || own <= WANTED_MICROS);
+        println!(": {}", if is_reached { "reached" } else { "MISSED" });
+        least = least.min(own);
         fs::remove_dir_all(&tree).expect("the tree is still there");
         let _ = fs::remove_file(&image);
     }
