@@ -10,7 +10,7 @@ use onewrite_fs::f2fs::FsyncMode;
 use crate::support::options;
 
 /// The largest file of ext4 with blocks of 4 KiB has 4,096 bytes less than 16 TiB; F2FS refuses so large a one.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     "create /a; write /a 0 9000 1; punch /a 4096 17592186036224; sync",
     "create /a; truncate /a 17592186040320; write /a 4096 5000 3; fsync /a; punch /a 4096 17592186036224; sync",
     "create /a; write /a 1000000000000 9000 1; fsync /a; truncate /a 4096; truncate /a 2000000000000; sync",
@@ -19,6 +19,7 @@ const SCRIPTS: [&str; 6] = [
      fsync /a; collapse /a 4096 8192; sync",
     "create /a; write /a 0 9000 1; write /a 5000000000 9000 2; write /a 3000000000000 5000 3; sync >> \
      insert /a 4096 8192; read /a; fsync /a; collapse /a 0 4096; read /a; collapse /a 1048576 8192; read /a; sync",
+    "create /a; sync >> write /a 5000000000 9000 2; insert /a 0 8192; read /a; collapse /a 4096 4096; read /a; sync",
 ];
 
 #[test]

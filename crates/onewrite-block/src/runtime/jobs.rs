@@ -26,8 +26,8 @@ pub enum JobCost {
     },
 }
 
-/// Most bytes of a checksum that the run makes itself: 256 KiB take about the 50 µs in which another thread wakes and
-/// rings. With it, an fsync of eight pages into a file took a tenth longer.
+/// Most bytes of a checksum that the run makes itself: 256 KiB take about as long as another thread takes to wake and
+/// to ring, 50 µs. An fsync of eight pages into a file took a tenth longer where another thread made the checksums.
 const CHECKSUM_HERE_MAX: u64 = 256 * 1024;
 /// The same for compression.
 const COMPRESS_HERE_MAX: u64 = 16 * 1024;

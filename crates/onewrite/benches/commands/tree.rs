@@ -37,6 +37,7 @@ pub fn compare(scratch: &Path) {
     let mut least = f64::INFINITY;
     let more = std::env::var("FILES").ok().map(|files| files.parse().expect("FILES is a number"));
     for files in [10_000, 100_000].into_iter().chain(more) {
+        assert!(files > 0 && files % FILES_IN_DIRECTORY == 0, "FILES={files}: give thousands");
         let (tree, image) = (scratch.join("tree"), scratch.join("tree.img"));
         make_tree(&tree, files);
         let size = if files > 200_000 { "16G" } else { "2G" };
