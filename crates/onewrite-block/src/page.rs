@@ -362,6 +362,18 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_nobody_shares_forgets_what_it_remembered() {
+        let mut page = Page::from_slice(b"some bytes");
+        for change in 0..4_u8 {
+            let before = (page.digest(), page.content_hash());
+            page.write(9, &[change]);
+            let fresh = Page::new(*page.bytes());
+            assert_eq!((page.digest(), page.content_hash()), (fresh.digest(), fresh.content_hash()));
+            assert_ne!((page.digest(), page.content_hash()), before);
+        }
+    }
+
+    #[test]
     fn what_a_page_remembers_is_of_its_bytes_as_they_are() {
         let mut page = Page::from_slice(b"some bytes");
         for change in 0..4_u8 {

@@ -278,6 +278,7 @@ mod tests {
     fn readers_share_and_writers_wait_their_turn() {
         assert_eq!(served("abCd"), [('a', 0), ('b', 0), ('C', 10), ('d', 20)]);
         assert_eq!(served("ABc"), [('A', 0), ('B', 10), ('c', 20)]);
+        assert_eq!(served("Abc"), [('A', 0), ('b', 10), ('c', 10)]);
     }
 
     #[test]
