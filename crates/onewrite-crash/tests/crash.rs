@@ -1,16 +1,20 @@
 //! The sound file system keeps its promises in every state of small workloads, in every mode.
 
+#[path = "support/returns_early.rs"]
+mod returns_early;
+
 use std::cell::RefCell;
 
 use onewrite_block::Geometry;
 use onewrite_block::Nanos;
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Shrunk, Stage, Workload,
-    WorkloadSpec, crash, explore, minimise, record, replay,
+    Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Shrunk, Stage, Workload, WorkloadSpec,
+    crash, explore, minimise, record, replay,
 };
-use onewrite_fs::ext4::{Ext4, Mode, PolicyKind};
+use onewrite_fs::ext4::{Mode, PolicyKind};
 use onewrite_fs::journal::CheckpointBy;
-use onewrite_fs::{FsResult, Ino};
+
+use crate::returns_early::ReturnsEarly;
 
 fn explored(text: &str, mode: Mode, options: &ExploreOptions) -> Report {
     let workload: Workload = text.parse().expect("workload");
@@ -140,16 +144,8 @@ fn a_disk_that_tears_pages_breaks_nothing_that_went_through_the_log() {
 }
 
 /// A canary whose fsync does nothing.
-#[derive(Clone, Copy)]
-struct Forgetful;
-
-impl Alter<Ext4Subject> for Forgetful {
-    async fn fsync(&self, _: &Ext4, _: &Ext4Subject, _: Ino) -> FsResult<()> {
-        Ok(())
-    }
-}
-
-const FORGETFUL: Altered<Ext4Subject, Forgetful> = Altered { sound: Ext4Subject::new(Mode::Data), change: Forgetful };
+const FORGETFUL: Altered<Ext4Subject, ReturnsEarly> =
+    Altered { sound: Ext4Subject::new(Mode::Data), change: ReturnsEarly };
 
 #[test]
 fn a_violation_is_minimised_and_replayed() {

@@ -1,12 +1,16 @@
-//! Faults without a cut.
+//! Faults, without a power cut and with one behind them.
+
+#[path = "support/returns_early.rs"]
+mod returns_early;
 
 use onewrite_block::Nanos;
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Stage, Subject, Violation,
-    Workload, WorkloadSpec, crash, replay,
+    Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Stage, Subject, Violation, Workload,
+    WorkloadSpec, crash, replay,
 };
-use onewrite_fs::ext4::{Ext4, Mode, Scope};
-use onewrite_fs::{FsResult, Ino};
+use onewrite_fs::ext4::{Mode, Scope};
+
+use crate::returns_early::ReturnsEarly;
 
 #[test]
 fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
@@ -77,16 +81,8 @@ fn a_commit_of_drafts_that_fails_on_the_device_is_whole_or_absent() {
 }
 
 /// A canary whose fsync does nothing.
-#[derive(Clone, Copy)]
-struct Forgetful;
-
-impl Alter<Ext4Subject> for Forgetful {
-    async fn fsync(&self, _: &Ext4, _: &Ext4Subject, _: Ino) -> FsResult<()> {
-        Ok(())
-    }
-}
-
-const FORGETFUL: Altered<Ext4Subject, Forgetful> = Altered { sound: Ext4Subject::new(Mode::Data), change: Forgetful };
+const FORGETFUL: Altered<Ext4Subject, ReturnsEarly> =
+    Altered { sound: Ext4Subject::new(Mode::Data), change: ReturnsEarly };
 
 fn failed<S: Subject + Clone + Send>(subject: S, text: &str, options: &ExploreOptions) -> (Report, Vec<Stage>) {
     let workload: Workload = text.parse().expect("workload");

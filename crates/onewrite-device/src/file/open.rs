@@ -143,6 +143,20 @@ impl FileDisk {
     }
 }
 
+/// # Errors
+/// If `path` names something that holds no pages. To open a pipe would wait for another program.
+fn expect_disk(path: &Path) -> Result<(), Error> {
+    let Ok(kind) = std::fs::metadata(path).map(|metadata| metadata.file_type()) else { return Ok(()) };
+    let what = match () {
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_char_device() => "a character device",
+        () => return Ok(()),
+    };
+    let error = io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what} and no image"));
+    Err(refuse(path, "open", &error, "name a file or block device"))
+}
+
 /// Opens `path` with `open` and holds it. In the end the open file is the one that the path names.
 fn held(
     path: &Path,
@@ -150,6 +164,7 @@ fn held(
     open: impl Fn(&mut OpenOptions) -> Result<File, Error>,
 ) -> Result<(File, Hold), Error> {
     let open = || open(OpenOptions::new().read(true));
+    expect_disk(path)?;
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
         let hold = Hold::device(path, access)?;
         return Ok((open()?, hold));

@@ -32,6 +32,8 @@ const SMALL_BYTES: u64 = 4096;
 #[derive(Debug)]
 struct Inner {
     directories: Directories,
+    /// The file that is copied into, which is no source of its own.
+    target: Option<Identity>,
     /// The entry whose attributes were asked for last.
     last: Option<Looked>,
     /// The file read last, kept open.
@@ -135,7 +137,15 @@ impl HostTree {
         let root = Path::new("/");
         let failed = |error: std::io::Error| LabError::ReadFile { path: "/".into(), message: error.to_string() };
         let directories = Directories::new(root, Vec::new()).map_err(failed)?;
-        Ok(HostTree(RefCell::new(Inner { directories, last: None, reading: None, names: Vec::new() })))
+        let inner = Inner { directories, target: None, last: None, reading: None, names: Vec::new() };
+        Ok(HostTree(RefCell::new(inner)))
+    }
+
+    /// The same without the content of `image`, if it is a file: what is copied goes into it.
+    pub fn without(self, image: &Path) -> HostTree {
+        let file = std::fs::metadata(image).ok().filter(Metadata::is_file);
+        self.0.borrow_mut().target = file.map(|metadata| identity(&metadata));
+        self
     }
 
     /// The entry at `path`, which is absolute and contains no links (see `Path::canonicalize`).
@@ -160,6 +170,16 @@ impl Inner {
     fn handle(&mut self, node: &HostNode) -> Result<File, LabError> {
         let found = self.directories.go(node.directory).and_then(|directory| handle(directory, &node.name));
         found.map_err(|error| self.unreadable(node, &error))
+    }
+
+    /// # Errors
+    /// If it is the file that is copied into.
+    fn expect_source(&self, metadata: &Metadata) -> Result<Identity, LabError> {
+        let identity = identity(metadata);
+        match self.target == Some(identity) {
+            true => Err(LabError::Option("it is the image that is copied into".into())),
+            false => Ok(identity),
+        }
     }
 
     /// Where extended attributes are asked for: the open file if it is regular, which costs least; else a handle.
@@ -212,13 +232,15 @@ impl Source for HostTree {
         let mut inner = self.0.borrow_mut();
         (inner.reading, inner.last) = (None, None);
         if let Some(metadata) = inner.open_regular(node) {
+            let identity = inner.expect_source(&metadata)?;
             inner.last = Some(Looked::new(node, None, &metadata));
-            return Ok((attributes(&metadata), identity(&metadata)));
+            return Ok((attributes(&metadata), identity));
         }
         let handle = inner.handle(node)?;
         let metadata = handle.metadata().map_err(|error| inner.unreadable(node, &error))?;
+        let identity = inner.expect_source(&metadata)?;
         inner.last = Some(Looked::new(node, Some(handle), &metadata));
-        Ok((attributes(&metadata), identity(&metadata)))
+        Ok((attributes(&metadata), identity))
     }
 
     async fn entries(&self, node: &HostNode) -> Result<Entries<HostNode>, LabError> {
@@ -270,10 +292,11 @@ impl Source for HostTree {
         let file = inner.file(node)?;
         let range = seek(file, SeekFrom::Data(offset)).and_then(|start| Ok(start..seek(file, SeekFrom::Hole(start))?));
         match range {
-            Ok(range) => Ok(Some(range)),
+            Ok(range) if range.start >= offset && !range.is_empty() => Ok(Some(range)),
             Err(Errno::NXIO) => Ok(None),
-            // The file system has no holes, or perhaps (/proc) no sizes: everything is data, up to the end of reading.
-            Err(Errno::INVAL) => Ok(Some(offset..u64::MAX)),
+            // The file system has no holes, or perhaps (/proc) no sizes; some files there do not seek at all and give
+            // their position. Everything is data, up to the end of reading.
+            Ok(_) | Err(Errno::INVAL) => Ok(Some(offset..u64::MAX)),
             Err(error) => Err(inner.unreadable(node, &error)),
         }
     }

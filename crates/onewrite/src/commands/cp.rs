@@ -131,7 +131,7 @@ impl Group {
     ) -> anyhow::Result<()> {
         match &self.image {
             _ if report.broken.is_some() => (),
-            None => self.copy_from_host(fs, target, report).await?,
+            None => self.copy_from_host(fs, (image, target), report).await?,
             Some(own) if own == image || is_same_file(own, image) => {
                 self.copy_from(&Tree(fs), fs, (target, Origin::Target), report).await;
             }
@@ -174,8 +174,13 @@ impl Group {
         report.left.append(left);
     }
 
-    async fn copy_from_host(&self, fs: &AnyFs, target: &Target, report: &mut Report) -> anyhow::Result<()> {
-        let tree = HostTree::new()?;
+    async fn copy_from_host(
+        &self,
+        fs: &AnyFs,
+        (image, target): (&Path, &Target),
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
+        let tree = HostTree::new()?.without(image);
         let found: Vec<_> = self.places.iter().map(|(_, path)| on_host(&tree, path)).collect();
         let mut left = std::mem::take(&mut report.left);
         let mut watcher = Copying::new("cp");

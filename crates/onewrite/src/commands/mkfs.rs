@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use onewrite_block::{Choices, DevicePort, Time};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{AnyFs, FileSystem, FileView};
@@ -42,6 +42,7 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         label: args.label.clone(),
     };
     let (force, from, kind) = (args.force, args.from.clone(), args.fs);
+    let target = partial.as_ref().map_or(&*args.image, Partial::path).to_owned();
     let done = on_device(Box::new(device), async move |port| {
         if !force && let Some(held) = held_by(&port).await? {
             bail!("it holds {held}; --force formats it all the same");
@@ -54,17 +55,27 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         first.hold_back(&port).await?;
         let formatted = plan.write(&port).await?;
         let copied = match from {
-            Some(from) => Some(fill(port.clone(), kind, &from).await?),
+            Some(from) => Some(fill(port.clone(), kind, (&from, &target)).await?),
             None => None,
         };
         first.release(&port).await?;
         Ok((formatted, copied))
     });
     let (formatted, copied) = done.with_context(|| name.clone())?;
-    partial.map_or(Ok(()), Partial::keep_new).with_context(|| name.clone())?;
+    partial.map_or(Ok(()), Partial::keep_new).map_err(untaken).with_context(|| name.clone())?;
     let (copied, left) = copied.unzip();
     say(&name, args, formatted, copied);
     Ok(tell_left(&left.unwrap_or_default()))
+}
+
+/// Says what to do if the name was taken while the image was made.
+fn untaken(error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            anyhow!("somebody else made it meanwhile, and it stays as it is; name another file, or remove that one")
+        }
+        _ => error.into(),
+    }
 }
 
 /// How an image is mounted that nobody else can mount before it is complete: what a crash leaves is never looked at, so
@@ -76,10 +87,12 @@ fn while_unfinished(kind: NewFs) -> MountOptions {
     }
 }
 
-async fn fill(port: DevicePort, kind: NewFs, from: &Path) -> anyhow::Result<(Transferred, Left)> {
+/// Copies the tree `from` into the image, which is the file `target` as yet.
+async fn fill(port: DevicePort, kind: NewFs, (from, target): (&Path, &Path)) -> anyhow::Result<(Transferred, Left)> {
     let path = from.canonicalize().with_context(|| from.display().to_string())?;
     let fs = AnyFs::mount(port, while_unfinished(kind)).await?;
-    let (tree, mut left, mut watcher) = (HostTree::new()?, Left::default(), Copying::new(&from.display().to_string()));
+    let (tree, mut left) = (HostTree::new()?.without(target), Left::default());
+    let mut watcher = Copying::new(&from.display().to_string());
     let root = tree.at(&path)?;
     watcher.weigh(&tree, std::iter::once(root.clone())).await;
     let mut copy = CopyIn::new((&fs, &tree, Origin::Elsewhere), &mut watcher, &mut left).unfinished();

@@ -195,11 +195,25 @@ fn a_source_that_cannot_be_read_is_left_out_and_the_rest_is_copied() {
     let scratch = Scratch::new();
     scratch.write("good", "good");
     scratch.onewrite("mkfs a.img --size 64M").ok();
-    // Nobody can read its first page.
-    let told = scratch.onewrite("cp /proc/self/mem none good /proc/version a.img:/").fails_with(1);
-    assert!(told.contains("/mem") && told.contains("none"), "{told}");
+    // Nobody can read the first page of `mem`; `clear_refs` does not seek, for data neither, and is not for reading.
+    let sources = "/proc/self/mem /proc/self/clear_refs none good /proc/version";
+    let told = scratch.onewrite(&format!("cp {sources} a.img:/")).fails_with(1);
+    assert!(told.contains("/mem") && told.contains("/clear_refs") && told.contains("none"), "{told}");
     assert_eq!(scratch.onewrite("ls a.img").ok(), "good\nlost+found\nversion\n");
     assert!(scratch.onewrite("cat a.img:/version").ok().contains("Linux"));
+}
+
+#[test]
+fn an_image_in_the_tree_that_is_copied_into_it_is_left_out() {
+    let scratch = Scratch::new();
+    scratch.write("tree/f", "content");
+    for command in ["mkfs tree/a.img --size 64M --from tree", "cp tree tree/a.img:/"] {
+        let told = scratch.onewrite(command).fails_with(1);
+        assert!(told.contains("it is the image that is copied into"), "{command}: {told}");
+    }
+    assert_eq!(scratch.onewrite("ls tree/a.img").ok(), "f\nlost+found\ntree\n");
+    assert_eq!(scratch.onewrite("ls tree/a.img:/tree").ok(), "f\n");
+    e2fsck_is_content(&scratch, "tree/a.img");
 }
 
 #[test]
