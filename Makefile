@@ -41,9 +41,9 @@ deny:
 		$(CARGO) fetch --locked && $(CARGO) deny --offline check licenses bans sources; \
 	else echo "WARNING: cargo-deny is not installed: licences and duplicate crates were NOT checked" >&2; fi
 
-## bench: benchmarks, each beside its rival where there is one
+## bench: benchmarks, each beside its rival where there is one; fails at its end if an aim was missed
 bench: deps
-	$(CARGO) bench --workspace
+	$(CARGO) bench --workspace --no-fail-fast
 
 ## device-deep: ten million requests to the emulated SSD with cuts everywhere, FAST, BAST and DFTL too, against models (minutes)
 device-deep: deps

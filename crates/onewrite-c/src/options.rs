@@ -14,7 +14,7 @@ const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, commit=SECONDS";
 /// EINVAL with the first option that is unknown or has a wrong value.
 pub(crate) fn parse(text: &[u8]) -> Result<MountOptions, Failure> {
     let text = String::from_utf8_lossy(text);
-    let mut options = MountOptions::new(Mode::Ordered);
+    let mut options = MountOptions::for_programs(Mode::Ordered);
     for option in text.split(',').filter(|option| !option.is_empty()) {
         take(&mut options, option)
             .map_err(|problem| Failure::new(Errno::INVAL, format!("option {option}: {problem}")))?;
@@ -69,7 +69,7 @@ mod tests {
         let options = parse(b"data=data+async,ro,cache=8M,commit=30,,").unwrap();
         assert_eq!((options.mode, options.read_only), (Mode::DataAsync, true));
         assert_eq!((options.cache_pages, options.commit_interval), (2048, Nanos::from_secs(30)));
-        assert_eq!(parse(b"").unwrap(), MountOptions::new(Mode::Ordered));
+        assert_eq!(parse(b"").unwrap(), MountOptions::for_programs(Mode::Ordered));
         assert!(!parse(b"ro,rw").unwrap().read_only);
     }
 

@@ -2,8 +2,10 @@
 
 mod support;
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use onewrite_block::layer::{Fault, FaultPlan, Faulty};
 use onewrite_block::{Device, DevicePort, Image, Nanos, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
@@ -167,4 +169,62 @@ fn pages_that_got_blocks_give_back_the_blocks_that_were_kept_for_them() {
         Ok(())
     });
     outcome.expect("there is room for both");
+}
+
+#[test]
+fn an_overwrite_in_the_tick_of_the_last_stamp_is_durable_after_fsync() {
+    // No time passes, so the second write changes no inode.
+    for mode in [Mode::Data, Mode::Ldj, Mode::Sdj, Mode::Ordered] {
+        let left = cut_after(mode, |fs, _| async move {
+            let file = create(&fs, b"file").await?;
+            append(&fs, file, 1).await?;
+            fs.fsync(file).await?;
+            fs.write(file, Position::At(7), Content::Bytes(b"newer"), Manner::default()).await?;
+            fs.fsync(file).await
+        });
+        after_cut(left, mode, |fs| async move {
+            let file = fs.lookup(fs.root(), b"file").await?;
+            assert_eq!(fs.read(file, 7, 5, Manner::default()).await?.to_vec(), b"newer");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_name_made_in_the_tick_of_the_last_stamp_is_durable_after_an_fsync_of_its_directory() {
+    for mode in [Mode::Data, Mode::Ordered] {
+        let left = cut_after(mode, |fs, _| async move {
+            let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+            let file = fs.create(directory, b"first", NewNode::FILE).await?;
+            fs.fsync(directory).await?;
+            fs.link(file, directory, b"second").await?;
+            fs.fsync(directory).await
+        });
+        after_cut(left, mode, |fs| async move {
+            let directory = fs.lookup(fs.root(), b"directory").await?;
+            fs.lookup(directory, b"second").await.map(drop)
+        });
+    }
+}
+
+#[test]
+fn an_aborted_journal_is_told_by_every_fsync() {
+    for mode in [Mode::Data, Mode::Ordered, Mode::Ldj] {
+        let plan = Rc::new(RefCell::new(FaultPlan::default()));
+        let disk = Box::new(Faulty::new(Box::new(new_disk(64 * MIB, 1024)), Rc::clone(&plan)));
+        let told = Rc::new(Cell::new(None));
+        let heard = Rc::clone(&told);
+        let _ = with_mount(disk, MountOptions::new(mode), move |fs, _| async move {
+            let file = create(&fs, b"file").await?;
+            append(&fs, file, 1).await?;
+            fs.fsync(file).await?;
+            let other = create(&fs, b"other").await?;
+            plan.borrow_mut().faults.push(Fault::FullFrom(0));
+            let refused = fs.fsync(other).await.is_err();
+            plan.borrow_mut().faults.clear();
+            heard.set(Some((refused, fs.fsync(file).await.is_err())));
+            Ok(())
+        });
+        assert_eq!(told.get(), Some((true, true)), "{mode}: everything of the file is committed, and nothing will be");
+    }
 }

@@ -26,6 +26,7 @@ async fn sharing_journal(port: DevicePort) -> FsResult<Rc<Journal>> {
         transaction_blocks_max: 32,
         checkpoint_age: Nanos::from_secs(30),
         commit_interval: Nanos::from_secs(5),
+        max_batch_time: Nanos::ZERO,
         eviction_spot: None,
     };
     let superblock = JournalSuperblock::empty(LOG_BLOCKS as u32, [3; 16]);

@@ -391,6 +391,9 @@ pub struct Settings {
     pub cache_policy: Option<String>,
     /// Whether blocks were allocated only at writeback; none on a raw device.
     pub delayed_allocation: Option<bool>,
+    /// Longest time in nanoseconds for which a commit waited for others that sync; absent if it waited for nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_batch_ns: Option<u64>,
     /// Whether the page cache was emptied before the jobs.
     pub drop_caches: bool,
 }

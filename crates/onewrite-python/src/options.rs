@@ -60,6 +60,7 @@ impl Options {
         self.take("cache_size", &mut experiment.cache_size, size::bytes)?;
         self.take("cache_policy", &mut experiment.cache_policy, policy)?;
         self.take("delayed_allocation", &mut experiment.delayed_allocation, flag)?;
+        self.take("max_batch_time", &mut experiment.max_batch_time, size::span)?;
         self.take("eviction_spot", &mut experiment.eviction_spot, some(text))?;
         self.take("drop_caches", &mut experiment.drop_caches, flag)?;
         self.take("seed", &mut experiment.seed, parsed)?;

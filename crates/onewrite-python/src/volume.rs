@@ -50,7 +50,7 @@ impl Volume {
             read_only,
             cache_pages: cache_pages(cache)?,
             commit_interval: interval(commit_seconds)?,
-            ..MountOptions::new(mode)
+            ..MountOptions::for_programs(mode)
         };
         py.detach(|| HostVolume::open(&path, options)).map(Volume).map_err(|error| of_image(&path, error))
     }

@@ -98,7 +98,7 @@ impl Mounted {
 fn options(parameter: &dyn Fn(&str) -> Option<String>) -> Result<MountOptions> {
     let refused = |text: String| Failure::new(Failure::INVALID, text);
     let mode = parameter("data").map_or(Ok(Mode::DataAsync), |name| name.parse());
-    let mut options = MountOptions::new(mode.map_err(|error| refused(error.to_string()))?);
+    let mut options = MountOptions::for_programs(mode.map_err(|error| refused(error.to_string()))?);
     if let Some(size) = parameter("page-cache") {
         let pages = pages(&size).filter(|pages| *pages >= MountOptions::CACHE_PAGES_MIN);
         let least = (MountOptions::CACHE_PAGES_MIN * PAGE_BYTES) >> 10;

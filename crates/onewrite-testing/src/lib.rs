@@ -1,6 +1,9 @@
 //! What the tests of all crates share.
 #![deny(unreachable_pub)]
 
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 /// Says on standard error, past the test runner's capture, that a test or a part of it is skipped, and why.
 ///
 /// Takes what `format!` takes.
@@ -9,6 +12,29 @@ macro_rules! skipped {
     ($($why:tt)*) => {
         $crate::say_skipped(format_args!($($why)*))
     };
+}
+
+/// Aims that a benchmark missed.
+static MISSED: AtomicU32 = AtomicU32::new(0);
+
+/// What a benchmark prints behind a figure that has an aim.
+pub fn verdict(is_reached: bool) -> &'static str {
+    if is_reached {
+        return "reached";
+    }
+    MISSED.fetch_add(1, Ordering::Relaxed);
+    "MISSED"
+}
+
+/// The end of a benchmark: it fails if a [`verdict`] was "MISSED", and says so on standard error.
+pub fn all_reached() -> ExitCode {
+    match MISSED.load(Ordering::Relaxed) {
+        0 => ExitCode::SUCCESS,
+        count => {
+            eprintln!("{count} aims MISSED");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Starts a test of this program in a process of its own, with further variables in its environment, and kills it when

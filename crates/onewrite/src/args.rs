@@ -221,6 +221,10 @@ pub struct JobArgs {
     /// and zp).
     #[arg(long)]
     pub nodelalloc: bool,
+    /// Longest time for which a commit waits for other tasks that sync, so that they share it: at most half of what a
+    /// commit takes (ext4) [default: commits wait for nobody, as the kernel's where each task syncs its own file].
+    #[arg(long, value_parser = size::span, default_value = "0s", hide_default_value = true, value_name = "TIME")]
+    pub max_batch_time: Duration,
     /// For zp and zp-data: bytes of padding that push all earlier writes out of the device's write buffer, or the JSON
     /// file of `onewrite probe` [default: the device's own value].
     #[arg(long, value_name = "SIZE|FILE")]

@@ -229,7 +229,9 @@ async fn opened(port: DevicePort, image: &Path) -> anyhow::Result<Beside> {
 }
 
 async fn mount(port: DevicePort, image: &Path, changes: Changes) -> anyhow::Result<AnyFs> {
-    let fs = AnyFs::mount(port, MountOptions::new(Mode::Ordered)).await?;
+    // Blocks are allocated as they are written, so that no commit has a name without the content that it was given for.
+    let options = MountOptions { delayed_allocation: false, ..MountOptions::new(Mode::Ordered) };
+    let fs = AnyFs::mount(port, options).await?;
     if let Some(recovery) = fs.recovery() {
         note!("{}: {}", image.display(), recovered(&recovery, changes));
     }

@@ -4,6 +4,7 @@ use super::ReadBlocks;
 use super::views::InodeStage;
 use crate::block::BlockNo;
 use crate::ext4::format::attribute::{self, Attributes};
+use crate::ext4::format::features::Compat;
 use crate::ext4::format::{Inode, InodeNo, Place};
 
 const CURE: &str = "e2fsck -f; the attributes may be lost";
@@ -23,6 +24,9 @@ impl<R: ReadBlocks> InodeStage<'_, '_, R> {
         let block = inode.file_acl;
         if block.is_none() {
             return 0;
+        }
+        if !self.layout.features.compat.contains(Compat::EXT_ATTR) {
+            self.report.add(Place::Inode(number), "it has a block of attributes without the feature ext_attr", CURE);
         }
         match self.attribute_blocks.binary_search_by_key(&block, |&(block, _)| block) {
             Ok(at) => self.attribute_blocks[at].1 += 1,

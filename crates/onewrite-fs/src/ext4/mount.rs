@@ -14,7 +14,7 @@ use onewrite_block::{Cause, DevicePort, PAGE_SIZE, Request};
 
 use super::balloc::Groups;
 use super::format::RawSuperblock;
-use super::format::features::{Compat, Incompat};
+use super::format::features::{Compat, Incompat, RoCompat};
 use super::format::superblock::STATE_CLEAN;
 use super::guard::SystemZone;
 use super::mode::Scope;
@@ -79,6 +79,7 @@ impl Ext4 {
             transaction_blocks_max: (options.cache_pages / 4).max(MountOptions::CACHE_PAGES_MIN / 2),
             checkpoint_age: options.checkpoint_age,
             commit_interval: options.commit_interval,
+            max_batch_time: options.max_batch_time,
             eviction_spot: options.eviction_spot,
         };
         let journal =
@@ -192,8 +193,10 @@ fn set_counts(superblock: &mut RawSuperblock, groups: &Groups) {
 
 async fn mark_in_use(port: &DevicePort, superblock: &mut RawSuperblock) -> FsResult<()> {
     let features = superblock.features();
+    // Any change may need these two, which only old or odd images lack; Linux adds them when a change does.
+    let (compat, ro_compat) = (features.compat.with(Compat::EXT_ATTR), features.ro_compat.with(RoCompat::LARGE_FILE));
     let incompat = features.incompat.with(Incompat::RECOVER);
-    superblock.set_features(super::format::Features { incompat, ..features });
+    superblock.set_features(super::format::Features { compat, incompat, ro_compat });
     superblock.mnt_count.set(superblock.mnt_count.get().wrapping_add(1));
     superblock.mtime.set((port.runtime().civil_now().0 / 1_000_000_000) as u32);
     write_superblock(port, superblock).await?;

@@ -21,6 +21,9 @@ pub struct MountOptions {
     pub timestamp_granularity: Nanos,
     /// Age at which a transaction commits by itself.
     pub commit_interval: Nanos,
+    /// Longest time for which a commit waits for other tasks that sync, so that they share it; it never waits longer than
+    /// half of what a commit takes. 0: never, as the kernel's journal behaves where each task syncs its own file.
+    pub max_batch_time: Nanos,
     /// Age at which a committed block goes home by itself.
     pub checkpoint_age: Nanos,
     /// In metadata scope, allocate a block when its page is written out, not when it is written to: Linux's `delalloc`.
@@ -49,12 +52,19 @@ impl MountOptions {
             cache_policy: PolicyKind::Lru,
             timestamp_granularity: Nanos::from_millis(4),
             commit_interval: Nanos::from_secs(5),
+            max_batch_time: Nanos::ZERO,
             checkpoint_age: Nanos::from_secs(30),
             delayed_allocation: true,
             self_trimming: None,
             read_only: false,
             eviction_spot: None,
         }
+    }
+
+    /// As [`MountOptions::new`], for a file system that programs of a host use: commits wait for others that sync, up to
+    /// 15 ms (Linux's `max_batch_time`).
+    pub const fn for_programs(mode: Mode) -> MountOptions {
+        MountOptions { max_batch_time: Nanos::from_millis(15), ..MountOptions::new(mode) }
     }
 
     /// What happens to log space before it is used again.

@@ -42,7 +42,7 @@ impl Contents<'_> {
         }
         let is_late = self.journal().has_flushed(tid);
         onewrite_block::reached!("fsync joins a commit behind its last FLUSH", is_late);
-        self.journal().request_commit(tid);
+        self.journal().request_shared_commit(tid);
         self.journal().wait_committed(tid).await?;
         if is_late { self.journal().settle().await } else { Ok(()) }
     }

@@ -43,6 +43,7 @@ async fn commit_task(volume: &Rc<Volume>) {
     let journal = volume.journal();
     while journal.abort_reason().is_none() {
         journal.commit_due().await;
+        journal.gather().await;
         volume.runtime().resume_first().await;
         let content = |owner: Owner| volume.pages().peek(key_of(owner)).map(|page| page.clone());
         let sealed = journal.seal(content).await;

@@ -137,6 +137,7 @@ mod tests {
             transaction_blocks_max: 32,
             checkpoint_age: onewrite_block::Nanos::from_secs(30),
             commit_interval: onewrite_block::Nanos::from_secs(5),
+            max_batch_time: onewrite_block::Nanos::ZERO,
             eviction_spot: None,
         }
     }

@@ -233,6 +233,7 @@ impl Journal {
         drop(live);
         self.committing.replace(None);
         self.committed.set(sealed.tid);
+        self.batch.end(self.log.runtime().now());
         self.counters.borrow_mut().commits += 1;
         self.reclaim_if_flushed();
         self.debug_check();

@@ -24,6 +24,7 @@
 //! The file system drives the journal: its own tasks seal, write ordered data, commit and checkpoint
 //! ([`Journal::seal`], [`Journal::commit`], [`Journal::checkpoint`]). The journal owns no task and knows no inode.
 
+mod batch;
 mod check;
 mod checkpoint;
 mod commit;
@@ -52,6 +53,7 @@ use onewrite_block::{Cause, DevicePort, Nanos, Page};
 
 use crate::api::{FsCounters, FsError, FsResult};
 use crate::block::BlockRange;
+use batch::Batch;
 pub use checkpoint::{CheckpointBy, CheckpointPace, ReclaimedSpace, Urgency};
 pub use commit::{
     Barrier, Checksum, Commit, CommitFuture, Encoding, LogFeatures, PrepareFuture, Record, send_and_wait,
@@ -92,6 +94,8 @@ pub struct JournalOptions {
     pub checkpoint_age: Nanos,
     /// Age at which the commit task commits the running transaction.
     pub commit_interval: Nanos,
+    /// Longest time for which a commit waits for others that sync; 0: for nobody.
+    pub max_batch_time: Nanos,
     /// Measured properties of the device's write buffer; `None`: the strategy uses what the device states.
     pub eviction_spot: Option<EvictionSpot>,
 }
@@ -109,6 +113,7 @@ pub struct Journal {
     to_trim: RefCell<Vec<Reclaimed>>,
     committed: Cell<TransactionId>,
     commit_wanted: Cell<Option<TransactionId>>,
+    batch: Batch,
     checkpoint_wanted: Cell<bool>,
     aborted: RefCell<Option<String>>,
     /// Notified when something changes that a task may wait for, other than the end of a commit.
@@ -153,6 +158,7 @@ impl Journal {
         let live = Live::new(Ring::new(LogBlock(superblock.first), LogBlock(superblock.length)));
         let journal = Rc::new(Journal {
             log: Log::new(port, map, style),
+            batch: Batch::new(options.max_batch_time),
             options,
             superblock: RefCell::new(superblock),
             superblock_page: RefCell::new(superblock_page),
@@ -235,8 +241,13 @@ impl Journal {
         self.committing.borrow().as_ref().is_some_and(|committing| committing.orders(owner))
     }
 
-    /// Asks the commit task to commit all transactions up to `tid`.
+    /// Asks the commit task to commit all transactions up to `tid`, without waiting for others.
     pub(crate) fn request_commit(&self, tid: TransactionId) {
+        self.batch.hurry();
+        self.want_commit(tid);
+    }
+
+    fn want_commit(&self, tid: TransactionId) {
         if self.commit_wanted.get().is_none_or(|wanted| wanted < tid) {
             self.commit_wanted.set(Some(tid));
         }

@@ -53,3 +53,33 @@ impl UnpackedChunks {
         known.chunks.insert(key(&place, &stored), KnownChunk { place, stored, unpacked });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::PAGE_SIZE;
+
+    use super::super::format::frame::{Chunk, pack};
+    use super::super::ring::LogBlock;
+    use super::*;
+
+    #[test]
+    fn chunks_alike_in_the_same_log_block_are_told_apart() {
+        let blocks = [1, 2].map(|byte| vec![Page::from_slice(&[byte; PAGE_SIZE])]);
+        let [one, two] = [&blocks[0], &blocks[1]].map(|blocks| pack(blocks));
+        assert_eq!((one.bytes.len(), one.is_raw), (two.bytes.len(), two.is_raw), "else the test shows nothing");
+        let stored = vec![Page::from_slice(&[&one.bytes[..], &two.bytes].concat())];
+        let place = |offset| {
+            let chunk = Chunk { offset, stored: one.bytes.len(), is_raw: one.is_raw, blocks: 1 };
+            ChunkPlace::new(LogBlock(7), &chunk, 0)
+        };
+        let (first, second) = (place(0), place(one.bytes.len()));
+        let known = UnpackedChunks::default();
+        known.insert(first, stored.clone(), blocks[0].clone());
+        assert_eq!(known.get(&first, &stored), Some(blocks[0].clone()));
+        assert_eq!(known.get(&second, &stored), None, "another chunk of the same log block");
+        assert_eq!(second.unpack(&stored), Some(blocks[1].clone()));
+        let mut changed = stored.clone();
+        changed[0].write(4095, &[1]);
+        assert_eq!(known.get(&first, &changed), None, "the log block holds something else");
+    }
+}

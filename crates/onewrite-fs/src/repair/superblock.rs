@@ -105,6 +105,8 @@ fn tidy<R: ReadBlocks>(
     if !ro_compat.contains(RoCompat::LARGE_FILE) {
         ro_compat = ro_compat.with(RoCompat::LARGE_FILE);
     }
+    // Attributes that lie in blocks stay so.
+    compat = compat.with(Compat::EXT_ATTR);
     raw.set_features(Features { compat, incompat, ro_compat });
     if raw == before {
         return Some((raw, layout));

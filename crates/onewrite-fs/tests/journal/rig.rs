@@ -55,6 +55,7 @@ impl Shape {
             transaction_blocks_max: 1024,
             checkpoint_age: Nanos::from_secs(30),
             commit_interval: Nanos::from_secs(5),
+            max_batch_time: Nanos::ZERO,
             eviction_spot: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
-use onewrite_block::{Nanos, PAGE_SIZE, Page};
+use onewrite_block::{Lpn, Nanos, PAGE_SIZE, Page};
 use onewrite_fs::pages::{PAGE_BYTES, PagesOptions, page_key};
 use onewrite_fs::{FsError, FsResult};
 
@@ -95,4 +95,27 @@ fn a_read_that_waits_for_a_direct_write_goes_on_and_its_read_ahead_takes_no_old_
             Ok(())
         });
     }
+}
+
+#[test]
+fn a_write_error_that_nobody_saw_outlives_a_direct_write() {
+    run(
+        Box::new(Faulty::new(disk(), FaultPlan::of(Fault::Page(Lpn(2))))),
+        PagesOptions::default(),
+        |tiny| async move {
+            let file = tiny.make(1);
+            tiny.write(&file, 0, &[1; 2 * PAGE_SIZE]).await?;
+            tiny.pages.sync(&*tiny, &file).await?;
+            tiny.pages.drop_clean(None);
+            tiny.write(&file, 0, &[2; PAGE_SIZE]).await?;
+            // The flusher, say, meets the bad block; nobody waits for its answer.
+            let refused = tiny.pages.write_pages(&*tiny, &file, 0..u64::MAX).await;
+            assert!(matches!(refused, Err(FsError::Device(_))), "{refused:?}");
+            drop(tiny.pages.begin_overwrite(&*file, 1..2).expect("page 1 is not in memory"));
+            let told = tiny.pages.sync(&*tiny, &file).await;
+            assert!(matches!(told, Err(FsError::Device(_))), "{told:?}");
+            assert_eq!(tiny.pages.sync(&*tiny, &file).await, Ok(()), "told once");
+            Ok(())
+        },
+    );
 }

@@ -54,6 +54,8 @@ pub struct Experiment {
     pub cache_policy: PolicyKind,
     /// Whether blocks are allocated when pages are written out, where the mode can.
     pub delayed_allocation: bool,
+    /// Longest time for which a commit of ext4 waits for other tasks that sync.
+    pub max_batch_time: Duration,
     /// For modes that pad: bytes, or the file of a probe.
     pub eviction_spot: Option<String>,
     /// Whether the page cache is emptied before the jobs.
@@ -134,6 +136,7 @@ impl Experiment {
             cache_size: 64 * MIB,
             cache_policy: PolicyKind::Lru,
             delayed_allocation: true,
+            max_batch_time: Duration::ZERO,
             eviction_spot: None,
             drop_caches: false,
             seed: 1,
@@ -184,6 +187,7 @@ impl Experiment {
             cache_bytes: self.cache_size,
             cache_policy: self.cache_policy,
             delayed_allocation: self.delayed_allocation,
+            max_batch_time: Nanos(self.max_batch_time.as_nanos() as u64),
             eviction_spot: self.eviction_spot.as_deref().map(eviction_spot).transpose()?,
             drop_caches: self.drop_caches,
             seed: self.seed,
@@ -282,6 +286,7 @@ impl Experiment {
         let given = [
             ("--journal-size", self.journal_size.is_some()),
             ("--nodelalloc", !self.delayed_allocation),
+            ("--max-batch-time", !self.max_batch_time.is_zero()),
             ("--eviction-spot", self.eviction_spot.is_some()),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {

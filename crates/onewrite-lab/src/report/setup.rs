@@ -1,7 +1,9 @@
 //! Set-up: the settings of the runs, and their differences.
 
+use onewrite_block::Nanos;
+
 use super::compared::Compared;
-use super::units::capacity;
+use super::units::{capacity, latency};
 use crate::results::Settings;
 
 /// One setting of the runs.
@@ -42,7 +44,7 @@ pub(super) fn facts(runs: &[Compared]) -> Vec<Fact> {
     let mut facts = vec![
         fact("device", &settings(device)),
         fact("host", &settings(|settings| settings.host.clone())),
-        fact("journal", &settings(|settings| settings.journal_bytes.map_or("none".to_owned(), capacity))),
+        fact("journal", &settings(journal)),
         fact("page cache", &settings(page_cache)),
         fact("allocation", &settings(allocation)),
     ];
@@ -59,6 +61,11 @@ pub(super) fn differing(runs: &[Compared]) -> Vec<Fact> {
 fn device(settings: &Settings) -> String {
     let words = settings.setup.words().map(|words| format!(", {words}")).unwrap_or_default();
     format!("{}, {}{words}", settings.device, capacity(settings.size_bytes))
+}
+
+fn journal(settings: &Settings) -> String {
+    let waits = settings.max_batch_ns.map(|longest| format!(", commits wait up to {}", latency(Some(Nanos(longest)))));
+    settings.journal_bytes.map_or("none".to_owned(), capacity) + &waits.unwrap_or_default()
 }
 
 fn page_cache(settings: &Settings) -> String {

@@ -46,6 +46,7 @@ pub(super) fn gather(
             cache_bytes: (!is_raw).then_some(spec.cache_bytes),
             cache_policy: (!is_raw).then(|| spec.cache_policy.name().to_owned()),
             delayed_allocation: spec.delays(),
+            max_batch_ns: Some(spec.max_batch_time.0).filter(|longest| *longest > 0),
             drop_caches: spec.drop_caches,
         },
         fs,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use onewrite_block::{Choices, DevicePort, HostProfile, MIB, PAGE_SIZE, Time};
+use onewrite_block::{Choices, DevicePort, HostProfile, MIB, Nanos, PAGE_SIZE, Time};
 use onewrite_fs::ext4::{Mode, MountOptions, PolicyKind, Scope};
 use onewrite_fs::f2fs::F2fsOptions;
 use onewrite_fs::journal::EvictionSpot;
@@ -88,6 +88,8 @@ pub struct RunSpec {
     pub cache_policy: PolicyKind,
     /// Whether blocks are allocated only at writeback, in modes that can.
     pub delayed_allocation: bool,
+    /// Longest time for which a commit of ext4 waits for other tasks that sync; see [`MountOptions::max_batch_time`].
+    pub max_batch_time: Nanos,
     /// For modes that pad: a measured eviction spot of the write buffer; else the one that the device states.
     pub eviction_spot: Option<EvictionSpot>,
     /// Whether the page cache is emptied before the jobs, so that no read finds pages of the layout in memory.
@@ -112,6 +114,7 @@ impl RunSpec {
             cache_bytes: 64 * MIB,
             cache_policy: PolicyKind::Lru,
             delayed_allocation: true,
+            max_batch_time: Nanos::ZERO,
             eviction_spot: None,
             drop_caches: false,
             seed: 1,
@@ -120,8 +123,9 @@ impl RunSpec {
     /// The options of ext4 in `mode`.
     pub(super) fn ext4_options(&self, mode: Mode) -> MountOptions {
         let cache_pages = (self.cache_bytes / PAGE_SIZE as u64) as usize;
-        let RunSpec { delayed_allocation, cache_policy, eviction_spot, .. } = *self;
-        MountOptions { cache_pages, cache_policy, delayed_allocation, eviction_spot, ..MountOptions::new(mode) }
+        let RunSpec { delayed_allocation, max_batch_time, cache_policy, eviction_spot, .. } = *self;
+        let options = MountOptions::new(mode);
+        MountOptions { cache_pages, cache_policy, delayed_allocation, max_batch_time, eviction_spot, ..options }
     }
 
     /// The options of F2FS with what `stack` says.

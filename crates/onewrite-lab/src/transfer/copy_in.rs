@@ -167,8 +167,9 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
             _ => (),
         }
         if let Some(&known) = self.links.get(&identity) {
+            self.link(known, &entry.to, existing).await?;
             self.transferred.others += 1;
-            return self.link(known, &entry.to, existing).await;
+            return Ok(());
         }
         let ino = self.node(entry, &attributes).await?;
         match attributes.kind {
@@ -299,12 +300,12 @@ impl<'a, F: FileSystem, S: Source> CopyIn<'a, F, S> {
             }
             size = size.max(offset);
         }
-        self.transferred.bytes += size;
-        if size == written {
-            return Ok(());
+        if size != written {
+            let size = AttributeChanges { size: Some(size), ..AttributeChanges::default() };
+            self.fs.set_attributes(ino, size).await?;
         }
-        let size = AttributeChanges { size: Some(size), ..AttributeChanges::default() };
-        Ok(self.fs.set_attributes(ino, size).await?)
+        self.transferred.bytes += size;
+        Ok(())
     }
 
     async fn extended_attributes(&mut self, entry: &Pending<S::Node>, ino: Ino) -> Result<(), LabError> {

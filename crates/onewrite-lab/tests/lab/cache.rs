@@ -170,3 +170,16 @@ fn the_figures_of_ts_clock_are_drawn_from_scaled_traces() {
     assert!(page.matches("<polyline").count() >= 8 * 2 * 6 && figures.pictures.len() == 6);
     assert!(figures.markdown().contains("| `ts-clock` |"));
 }
+
+#[test]
+fn a_piece_that_goes_over_what_may_be_held_is_not_lost() {
+    // Records of three pages: the piece of at least 65,536 requests that fills the bound ends two requests behind it.
+    let records: String = (0..30_000).map(|at| format!("w,{},{}\n", at * 7919 % 4_000 * PAGE, 3 * PAGE)).collect();
+    let trace = Scratch::new("trace.csv", format!("op,offset,length\n{records}").as_bytes());
+    let policies = [PolicyKind::Lru, PolicyKind::Clock];
+    let whole = run(&study(&trace.0, &policies));
+    assert_eq!(whole.cells[0].requests, 90_000);
+    for held_max in [1 << 16, (1 << 16) + 1, 80_000] {
+        assert_eq!(run(&CacheStudy { held_max, ..study(&trace.0, &policies) }), whole, "{held_max} may be held");
+    }
+}

@@ -34,6 +34,7 @@ pub fn result(mode: &str, factor: u64) -> RunResult {
             cache_bytes: Some(64 << 20),
             cache_policy: Some("lru".to_owned()),
             delayed_allocation: Some(false),
+            max_batch_ns: None,
             drop_caches: false,
         },
     })

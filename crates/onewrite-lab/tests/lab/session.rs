@@ -34,6 +34,7 @@ fn spec(job: JobSpec, stack: Stack) -> RunSpec {
         cache_bytes: 16 * MIB,
         cache_policy: PolicyKind::Lru,
         delayed_allocation: true,
+        max_batch_time: Nanos::ZERO,
         eviction_spot: None,
         drop_caches: false,
         seed: 1,

@@ -387,3 +387,33 @@ fn a_picture_has_a_mark_where_there_are_requests() {
     };
     assert_eq!((marks(false), marks(true)), (3, 2));
 }
+
+#[test]
+fn records_taken_in_batches_say_what_single_ones_say() {
+    // More than one buffer of records; their times go back and forth, and the latest is not the last.
+    let mut choices = onewrite_block::Choices::new(11);
+    let mut file = Vec::new();
+    for _ in 0..30_000 {
+        file.extend((1_000 + choices.below(500) as u32).to_le_bytes());
+        file.extend(choices.below(900).to_le_bytes());
+        file.extend([0; 12]);
+    }
+    file.extend(700_u32.to_le_bytes());
+    file.extend([0; 20]);
+    let trace = Scratch::new("x.oracleGeneral", &file);
+    let open = |volume| Trace::open(&trace.0, &TraceOptions { volume, ..TraceOptions::default() }).unwrap();
+    let (mut single, mut expected) = (open(None), Vec::new());
+    while let Some(record) = single.next_record().unwrap() {
+        let Extent::Page(page) = record.extent else { panic!("{record:?}") };
+        expected.push(PageRequest::read(page));
+    }
+    let (mut batches, mut pages) = (open(None), Vec::new());
+    while batches.next_pages(4096, 1_000, &mut pages).unwrap() {}
+    assert!(pages == expected, "{} requests of {}", pages.len(), expected.len());
+    assert_eq!(batches.seen(), single.seen());
+    let duration = summarise(&mut open(None), 4096, |_| ()).unwrap().duration_seconds;
+    assert_eq!(duration, Some(f64::from(1_499 - 700)));
+    let (mut other, mut none) = (open(Some(1)), Vec::new());
+    let goes_on = other.next_pages(4096, 1_000, &mut none).unwrap();
+    assert!(!goes_on && none.is_empty(), "volume 1 has no records");
+}

@@ -46,6 +46,7 @@ class JobOptions(DeviceOptions, total=False):
     cache_size: Size
     cache_policy: str
     delayed_allocation: bool
+    max_batch_time: int | str
     eviction_spot: Size
     drop_caches: bool
     seed: int

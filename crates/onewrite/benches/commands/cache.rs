@@ -7,6 +7,8 @@ mod zipf;
 use std::path::Path;
 use std::process::Command;
 
+use onewrite_testing::verdict;
+
 use crate::{OURS, ROUNDS, median, seconds};
 
 const REQUESTS: usize = 10_000_000;
@@ -45,7 +47,7 @@ pub fn compare(scratch: &Path) {
                 true => println!(),
                 false => {
                     let other = median(&mut other);
-                    let verdict = if other / own >= wanted { "reached" } else { "MISSED" };
+                    let verdict = verdict(other / own >= wanted);
                     println!(", cachesim {other:.2} s, {:.2} times as fast (wanted {wanted}): {verdict}", other / own);
                 }
             }

@@ -1,30 +1,37 @@
 //! Whole commands beside their rivals, in one run, as users start them.
 //!
-//! `cargo bench --package onewrite --bench commands [-- cache|tree|disk]`
+//! `cargo bench --package onewrite --bench commands [-- cache|tree|disk|bytes|crash|memory]`
 //!
 //! - `cache`: `onewrite cache` and libCacheSim's `cachesim` (`LIBCACHESIM=.../bin/cachesim`) on one trace.
 //! - `tree`: `onewrite mkfs --from` and `mke2fs -d` on trees of 10,000 and 100,000 files (`FILES=1000000`: one more).
 //! - `disk`: `onewrite run` on a real file and fio on the kernel's ext4 over a loop device, on the same disk, as root.
+//! - `bytes`: bytes that reach the device for each byte of small overwrites.
+//! - `crash`: crash states that `onewrite crash` judges in a second, in four modes and inside two devices.
+//! - `memory`: most memory of `onewrite run` after 262,144 fsyncs and after four times as many.
 //!
 //! Commands of a pair run in turn; figures are processor seconds (user and system) but for `disk`, whose are operations
-//! per second of time; the median of ROUNDS counts. A rival that is not there is named loudly.
+//! per second of time; the median of ROUNDS counts. It fails if an aim is missed. A rival that is not there is named loudly.
 
+mod bytes;
 mod cache;
+mod crash;
 mod disk;
+mod memory;
 mod tree;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 const ROUNDS: usize = 5;
 
 /// The program under test.
 const OURS: &str = env!("CARGO_BIN_EXE_onewrite");
 
-fn main() {
+fn main() -> ExitCode {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let scratch = Scratch::new();
     PARTS.iter().filter(|part| part.name.contains(&wanted)).for_each(|part| (part.compare)(&scratch.0));
+    onewrite_testing::all_reached()
 }
 
 /// What is compared under one name, in a directory for its files.
@@ -33,10 +40,13 @@ struct Part {
     compare: fn(&Path),
 }
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 6] = [
     Part { name: "cache", compare: cache::compare },
     Part { name: "tree", compare: tree::compare },
     Part { name: "disk", compare: disk::compare },
+    Part { name: "bytes", compare: bytes::compare },
+    Part { name: "crash", compare: crash::compare },
+    Part { name: "memory", compare: memory::compare },
 ];
 
 /// A directory that goes when this goes.

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use onewrite_testing::verdict;
+
 use crate::{OURS, ROUNDS, is_there, median, seconds};
 
 const FILES_IN_DIRECTORY: u64 = 1000;
@@ -43,9 +45,14 @@ pub fn compare(scratch: &Path) {
         let size = if files > 200_000 { "16G" } else { "2G" };
         let rounds = if files > 200_000 { 1 } else { ROUNDS };
         let (mut own, mut other) = (Vec::new(), Vec::new());
+        // Each image is a new file: blocks of the host that are there already cost less.
+        let made_anew = |make: fn(&Path, &Path, &str) -> f64| {
+            let _ = fs::remove_file(&image);
+            make(&tree, &image, size)
+        };
         for _ in 0..rounds {
-            own.push(ours(&tree, &image, size));
-            other.extend(has_rival.then(|| rival(&tree, &image, size)));
+            own.push(made_anew(ours));
+            other.extend(has_rival.then(|| made_anew(rival)));
         }
         let each = |seconds: f64| seconds * 1e6 / files as f64;
         let own = each(median(&mut own));
@@ -54,7 +61,7 @@ pub fn compare(scratch: &Path) {
             print!(", mke2fs -d {:.1}", each(median(&mut other)));
         }
         let is_reached = own <= least * WANTED_GROWTH && (files < 1_000_000 || own <= WANTED_MICROS);
-        println!(": {}", if is_reached { "reached" } else { "MISSED" });
+        println!(": {}", verdict(is_reached));
         least = least.min(own);
         fs::remove_dir_all(&tree).expect("the tree is still there");
         let _ = fs::remove_file(&image);

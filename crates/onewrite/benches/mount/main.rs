@@ -12,16 +12,19 @@ mod systems;
 mod transactions;
 mod workloads;
 
+use std::process::ExitCode;
+
+use onewrite_testing::verdict;
 use systems::System;
 use workloads::Workload;
 
 const ROUNDS: usize = 3;
 const PARTS: [&str; 3] = ["files", "transactions", "programs"];
 
-fn main() {
+fn main() -> ExitCode {
     if !rustix::process::geteuid().is_root() || !std::path::Path::new("/dev/fuse").exists() {
         println!("SKIPPED: mounts need root and /dev/fuse");
-        return;
+        return ExitCode::SUCCESS;
     }
     let part = std::env::args().find(|argument| PARTS.contains(&argument.as_str()));
     let is_asked = |name: &str| part.as_deref().is_none_or(|part| part == name);
@@ -34,6 +37,7 @@ fn main() {
     if is_asked("programs") {
         programs::compare(ROUNDS);
     }
+    onewrite_testing::all_reached()
 }
 
 fn compare_files() {
@@ -67,7 +71,7 @@ fn print(systems: &[System], best: &[Vec<f64>]) {
         for (ours, rival, wanted) in workload.wanted() {
             let (Some(own), Some(other)) = (rate(row, ours), rate(row, rival)) else { continue };
             let ratio = own / other;
-            let verdict = if ratio >= wanted { "reached" } else { "MISSED" };
+            let verdict = verdict(ratio >= wanted);
             println!("{:34} {ours} / {rival} {ratio:.2} (wanted {wanted:.1}): {verdict}", workload.name());
         }
         if let (Some(own), Some(limit)) = (rate(row, "ordered"), rate(row, "null")) {

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use onewrite_testing::verdict;
+
 use crate::systems::{Mounted, System};
 use crate::workloads::now;
 
@@ -97,7 +99,7 @@ fn print(systems: &[System], programs: &[Program], best: &[Vec<f64>]) {
         let Some(kernel) = kernel else { continue };
         for (system, own) in systems.iter().zip(seconds).filter(|(system, _)| matches!(system, System::Ours(_))) {
             let ratio = own / seconds[kernel];
-            let verdict = if ratio <= WANTED { "reached" } else { "MISSED" };
+            let verdict = verdict(ratio <= WANTED);
             println!("    {} / kernel {ratio:.2} (wanted at most {WANTED}): {verdict}", system.name());
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_host::{Volume, make_image};
+use onewrite_testing::verdict;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::systems::System;
@@ -125,7 +126,7 @@ pub fn compare(rounds: usize) {
     for (ours, rival, wanted) in WANTED {
         let rate = |name: &str| doors.iter().position(|door| door.name() == name).map(|at| best[at]);
         let (Some(own), Some(other)) = (rate(ours), rate(rival)) else { continue };
-        let verdict = if own >= wanted * other { "reached" } else { "MISSED" };
+        let verdict = verdict(own >= wanted * other);
         println!("{ours} / {rival} {:.2} (wanted {wanted:.1}): {verdict}", own / other);
     }
 }

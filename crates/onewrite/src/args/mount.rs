@@ -40,6 +40,8 @@ const OPTIONS: &str = "\
   cache=SIZE       page cache of the file system [64MiB]
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
   commit=SECONDS   age at which a transaction commits by itself [5]
+  max_batch_time=USEC  longest time for which a commit waits for others that
+                   sync, so that they share it; 0: never [15000]
   clean=WAY        how F2FS cleans: copy, or share by SHARE [copy]
   stage=FILE       file or device of F2FS's staging area, its first page zeros
                    when it is new [behind the image, if mkfs made one]

@@ -37,6 +37,7 @@ pub fn experiment(args: &JobArgs) -> anyhow::Result<Experiment> {
         cache_size: args.cache_size,
         cache_policy: args.cache_policy,
         delayed_allocation: !args.nodelalloc,
+        max_batch_time: args.max_batch_time,
         eviction_spot: args.eviction_spot.clone(),
         drop_caches: args.drop_caches,
         seed: args.seed,

@@ -295,7 +295,8 @@ fn an_image_made_in_place_shows_only_when_it_is_whole() {
     for signal in ["-INT", "-KILL"] {
         let before = disk_bytes(&scratch.path("a.img"));
         let mut made = Started::start(&scratch, "mkfs a.img --force --from tree");
-        made.wait_until(|| disk_bytes(&scratch.path("a.img")) > before + (16 << 20));
+        // More than the 32 MiB of the journal, which are written first.
+        made.wait_until(|| disk_bytes(&scratch.path("a.img")) > before + (64 << 20));
         made.signal(signal);
         assert!(!made.end().0.success());
         assert!(scratch.onewrite("ls a.img").fails_with(2).contains("a.img"), "{signal}");
@@ -578,4 +579,29 @@ fn what_holds_no_pages_is_no_image_and_nobody_waits_for_it() {
         assert!(refused.code() != 0 && told.contains(what), "{command}: {told}");
         assert!(told.contains("name a file or block device"), "{command}: {told}");
     }
+}
+
+#[test]
+fn a_copy_in_that_is_killed_leaves_no_name_without_its_content() {
+    let scratch = Scratch::new();
+    for file in 0..12_000 {
+        scratch.write(&format!("tree/{file:05}"), vec![b'x'; 1 + file % 3_000]);
+    }
+    // The log is small, so that names are committed long before the copy ends.
+    scratch.onewrite("mkfs i.img --size 1G --journal-size 4MiB").ok();
+    let before = disk_bytes(&scratch.path("i.img"));
+    let mut copying = Started::start(&scratch, "cp tree i.img:/");
+    copying.wait_until(|| disk_bytes(&scratch.path("i.img")) > before + (16 << 20));
+    copying.signal("-KILL");
+    assert!(!copying.end().0.success());
+    scratch.onewrite("fsck i.img");
+    if let Some(judged) = scratch.other("e2fsck", "-fn i.img") {
+        judged.ok();
+    }
+    scratch.onewrite("cp i.img:/tree out").ok();
+    let files: Vec<_> = std::fs::read_dir(scratch.path("out")).unwrap().map(|entry| entry.unwrap()).collect();
+    assert!(files.len() > 100, "{} names came through the log", files.len());
+    let is_empty = |file: &std::fs::DirEntry| file.metadata().unwrap().len() == 0;
+    let empty = files.iter().filter(|file| is_empty(file) && file.file_name() != ".onewrite.part").count();
+    assert_eq!(empty, 0, "of {} files", files.len());
 }

@@ -235,3 +235,41 @@ fn a_copy_that_finds_the_host_full_leaves_what_was_there() {
     assert!(copied.code() != 0 && copied.err().contains("make room"), "{}", copied.err());
     assert_eq!((b.unwrap(), names, a.unwrap().len()), (b"old".to_vec(), 2, 100_000));
 }
+
+#[test]
+fn zeros_at_the_end_of_a_file_count_as_its_content() {
+    let scratch = Scratch::new();
+    // Only zeros, zeros in the last page, a last piece of the copy that is zeros; the host stores all of them.
+    for (name, data, zeros) in [("only", 0, 5_000), ("little", 1, 99), ("piece", 1 << 20, 1 << 20), ("odd", 3, 2 << 20)]
+    {
+        scratch.write(&format!("tree/{name}"), [vec![7; data], vec![0; zeros]].concat());
+    }
+    scratch.onewrite("mkfs a.img --size 64M --from tree").ok();
+    e2fsck_is_content(&scratch, "a.img");
+    scratch.onewrite("cp tree a.img:/again").ok();
+    for from in ["/", "/again"] {
+        scratch.onewrite(&format!("cp a.img:{from} out")).ok();
+        scratch.other("diff", "-r --exclude=lost+found --exclude=again tree out").unwrap().ok();
+        std::fs::remove_dir_all(scratch.path("out")).unwrap();
+    }
+}
+
+#[test]
+fn attributes_in_blocks_come_with_the_feature_that_names_them() {
+    let scratch = Scratch::new();
+    scratch.write("file", "content");
+    let value = "v".repeat(3000);
+    scratch.other("setfattr", &format!("-n user.large -v {value} file")).unwrap().ok();
+    scratch.other("mke2fs", "-q -F -t ext4 -b 4096 -O ^ext_attr,^large_file a.img 64M").unwrap().ok();
+    scratch.onewrite("cp file a.img:/").ok();
+    e2fsck_is_content(&scratch, "a.img");
+    scratch.write("damage", "debugfs -w -R 'feature -ext_attr' a.img");
+    scratch.other("sh", "damage").unwrap().ok();
+    let found = scratch.onewrite("fsck -n a.img");
+    found.fails_with(4);
+    assert!(found.out().contains("without the feature ext_attr"), "{}", found.out());
+    scratch.onewrite("fsck -y a.img").fails_with(1);
+    e2fsck_is_content(&scratch, "a.img");
+    scratch.onewrite("cp -p a.img:/file out").ok();
+    assert!(scratch.other("getfattr", "-n user.large out").unwrap().ok().contains(&value));
+}

@@ -99,7 +99,7 @@ impl Atomics<'_> {
         let released = Left([kept, nodes.clone()].concat()).release(self).await;
         let tid = outcome?;
         released?;
-        self.journal().request_commit(tid);
+        self.journal().request_shared_commit(tid);
         self.journal().wait_committed(tid).await?;
         nodes.iter().for_each(|node| node.note_committed(tid));
         Ok(())

@@ -153,6 +153,7 @@ impl Journal {
         onewrite_block::reached!("logged page gone at its seal", frozen.len() < ended.blocks.len());
         let blocks = frozen.iter().map(|(block, _)| *block);
         self.live.borrow_mut().note_logged(ended.tid, blocks, log_blocks as u32);
+        self.batch.begin(self.log.runtime().now());
         self.log.begin_commit();
         self.changed.notify_all();
         Some(Sealed {

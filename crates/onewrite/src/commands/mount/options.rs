@@ -32,8 +32,9 @@ const IGNORED: [&str; 17] = [
     "nodirsync",
 ];
 
-const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, clean=WAY, stage=FILE, \
-                     discard_stage, atomic=GLOB, nodelalloc, allow_other, dev, suid, noexec, sync, size=SIZE, debug";
+const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, max_batch_time=USEC, clean=WAY, \
+                     stage=FILE, discard_stage, atomic=GLOB, nodelalloc, allow_other, dev, suid, noexec, sync, \
+                     size=SIZE, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ impl Wanted {
     /// # Errors
     /// The first option that is unknown or has a wrong value.
     pub fn parse(options: &[String]) -> anyhow::Result<Wanted> {
-        let fs = MountOptions::new(Mode::Ordered);
+        let fs = MountOptions::for_programs(Mode::Ordered);
         let (access, flags) = (Access::Owner, Vec::new());
         let mut wanted = Wanted {
             fs,
@@ -97,6 +98,7 @@ impl Wanted {
             Some(("cache", text)) => fs.cache_pages = cache_pages(text)?,
             Some(("policy", name)) => fs.cache_policy = policy(name)?,
             Some(("commit", text)) => fs.commit_interval = seconds(text)?,
+            Some(("max_batch_time", text)) => fs.max_batch_time = microseconds(text)?,
             Some(("clean", way)) => self.f2fs.clean = Some(way.parse().map_err(anyhow::Error::msg)?),
             Some(("stage", path)) => self.stage = Some(PathBuf::from(path)),
             Some(("atomic", names)) => self.atomic_names = Some(names.parse().map_err(anyhow::Error::msg)?),
@@ -117,7 +119,7 @@ impl Wanted {
             "debug" => self.logs_refusals = true,
             "nofail" => self.may_be_missing = true,
             _ if word.starts_with("x-") || IGNORED.contains(&word) => (),
-            "data" | "cache" | "policy" | "commit" | "clean" | "stage" | "atomic" | "size" => {
+            "data" | "cache" | "policy" | "commit" | "max_batch_time" | "clean" | "stage" | "atomic" | "size" => {
                 bail!("it needs a value: {word}=…")
             }
             "atime" | "strictatime" | "lazytime" => bail!("times of reading are not kept here; leave it out"),
@@ -177,6 +179,13 @@ fn seconds(text: &str) -> anyhow::Result<Nanos> {
     }
 }
 
+fn microseconds(text: &str) -> anyhow::Result<Nanos> {
+    match text.parse() {
+        Ok(micros @ 0..=10_000_000) => Ok(Nanos::from_micros(micros)),
+        _ => bail!("`{text}` is no number of microseconds from 0 to 10000000"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,10 +196,13 @@ mod tests {
 
     #[test]
     fn options_of_fstab_are_understood() {
-        let wanted =
-            parse("rw,data=data+async,allow_other,cache=8M,commit=30,x-systemd.automount,nofail,suid").unwrap();
+        let wanted = parse(
+            "rw,data=data+async,allow_other,cache=8M,commit=30,max_batch_time=200,x-systemd.automount,nofail,suid",
+        )
+        .unwrap();
         assert_eq!(wanted.fs.mode.name(), "data+async");
         assert_eq!((wanted.fs.cache_pages, wanted.fs.commit_interval), (2048, Nanos::from_secs(30)));
+        assert_eq!(wanted.fs.max_batch_time, Nanos::from_micros(200));
         assert_eq!((wanted.access, wanted.flags), (Access::Everybody, vec![MountFlag::Suid]));
     }
 
@@ -211,6 +223,7 @@ mod tests {
         assert!(told("data").contains("needs a value"));
         assert!(told("data=journal").contains("journal"));
         assert!(told("commit=0").contains("from 1 to 86400"));
+        assert!(told("max_batch_time=1s").contains("from 0 to 10000000"));
         assert!(told("cache=lots").contains("not"));
         assert!(told("data=data,atomic=a/b").contains("is no pattern of names"));
         assert!(told("data=data,atomic=[").contains("is no pattern of names"));

@@ -1,0 +1,39 @@
+//! `onewrite crash`: distinct crash states that it judges in a second of processor time.
+
+use std::path::Path;
+use std::process::Command;
+
+use onewrite_testing::verdict;
+
+use crate::{OURS, median, seconds};
+
+const ROUNDS: usize = 3;
+const STATES: u64 = 10_000;
+/// Mode and device, and the least states a second that we want.
+const CELLS: [(&str, &str, f64); 7] = [
+    ("ordered", "", 2000.0),
+    ("data", "", 2000.0),
+    ("sdj", "nvme-share", 1000.0),
+    ("ldj", "", 1000.0),
+    ("ordered", "sata-850pro", 1000.0),
+    ("data", "sata-850pro", 1000.0),
+    ("ldj", "sata-850pro", 1000.0),
+];
+
+fn ours(scratch: &Path, mode: &str, device: &str) -> f64 {
+    let mut command = Command::new(OURS);
+    command.current_dir(scratch).args(["-q", "crash", "random:60", "--jobs", "1", "--mode", mode]);
+    command.args(["--states", &STATES.to_string()]);
+    if !device.is_empty() {
+        command.args(["--device", device]);
+    }
+    STATES as f64 / seconds(&mut command)
+}
+
+pub fn compare(scratch: &Path) {
+    for (mode, device, wanted) in CELLS {
+        let mut rates: Vec<f64> = (0..ROUNDS).map(|_| ours(scratch, mode, device)).collect();
+        let rate = median(&mut rates);
+        println!("crash {mode} {device}: {rate:.0} states/s (wanted {wanted:.0}): {}", verdict(rate >= wanted));
+    }
+}
