@@ -565,23 +565,6 @@ fn a_terminal_sees_what_is_done_before_the_first_operation_and_how_far_it_is() {
 }
 
 #[test]
-fn what_holds_no_pages_is_no_image_and_nobody_waits_for_it() {
-    let scratch = Scratch::new();
-    scratch.other("mkfifo", "pipe").unwrap().ok();
-    for (command, what) in [
-        ("ls pipe", "it is a pipe"),
-        ("fsck pipe", "it is a pipe"),
-        ("mkfs pipe", "it is a pipe"),
-        ("fsck /dev/null", "it is a character device"),
-    ] {
-        let refused = scratch.onewrite(command);
-        let told = refused.err();
-        assert!(refused.code() != 0 && told.contains(what), "{command}: {told}");
-        assert!(told.contains("name a file or block device"), "{command}: {told}");
-    }
-}
-
-#[test]
 fn a_copy_in_that_is_killed_leaves_no_name_without_its_content() {
     let scratch = Scratch::new();
     for file in 0..12_000 {

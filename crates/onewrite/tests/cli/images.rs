@@ -384,3 +384,20 @@ fn a_place_is_told_once() {
     assert!(said.contains("damaged file system: superblock: "), "{said}");
     assert!(!scratch.onewrite("fsck -y a.img").out().contains("superblock at the superblock"));
 }
+
+#[test]
+fn what_holds_no_pages_is_no_image_and_nobody_waits_for_it() {
+    let scratch = Scratch::new();
+    scratch.other("mkfifo", "pipe").unwrap().ok();
+    for (command, what) in [
+        ("ls pipe", "it is a pipe"),
+        ("fsck pipe", "it is a pipe"),
+        ("mkfs pipe", "it is a pipe"),
+        ("fsck /dev/null", "it is a character device"),
+    ] {
+        let refused = scratch.onewrite(command);
+        let told = refused.err();
+        assert!(refused.code() != 0 && told.contains(what), "{command}: {told}");
+        assert!(told.contains("name a file or block device"), "{command}: {told}");
+    }
+}
