@@ -21,8 +21,8 @@ pub struct MountOptions {
     pub timestamp_granularity: Nanos,
     /// Age at which a transaction commits by itself.
     pub commit_interval: Nanos,
-    /// Longest time for which a commit waits for other tasks that sync, so that they share it; it never waits longer than
-    /// half of what a commit takes. 0: never, as the kernel's journal behaves where each task syncs its own file.
+    /// Longest time for which a commit waits for other tasks that sync, so that they share it; it never waits longer
+    /// than half of what a commit takes. 0: never, as the kernel's journal behaves where each task syncs its own file.
     pub max_batch_time: Nanos,
     /// Age at which a committed block goes home by itself.
     pub checkpoint_age: Nanos,
@@ -61,8 +61,8 @@ impl MountOptions {
         }
     }
 
-    /// As [`MountOptions::new`], for a file system that programs of a host use: commits wait for others that sync, up to
-    /// 15 ms (Linux's `max_batch_time`).
+    /// As [`MountOptions::new`], for a file system that programs of a host use: commits wait for others that sync, up
+    /// to 15 ms (Linux's `max_batch_time`).
     pub const fn for_programs(mode: Mode) -> MountOptions {
         MountOptions { max_batch_time: Nanos::from_millis(15), ..MountOptions::new(mode) }
     }

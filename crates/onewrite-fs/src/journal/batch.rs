@@ -1,17 +1,15 @@
 //! Batch: a commit waits a moment for those who are about to sync, too.
 //!
-//! Tasks that sync again and again fall into two groups that take turns: while one group's commit waits for the device,
-//! the other asks for the next, which begins when the first ends; those that it wakes come too late for it. So each
-//! commit serves half of them, and each task waits for two commits. A commit that waits until the woken ones are back
-//! serves all. As Linux's jbd2 (`max_batch_time`) it waits no longer than a commit takes; unlike there, it knows whom it
-//! waits for, and goes on when they have come.
+//! Tasks that sync again and again fall into two groups that take turns: while one group's commit waits for the
+//! device, the other asks for the next, which begins when the first ends; those that it wakes come too late for it. So
+//! each commit serves half of them, and each task waits for two commits. A commit that waits until the woken ones are
+//! back serves all. Like Linux's jbd2 (`max_batch_time`) it does not wait longer than a commit takes; unlike there, it
+//! knows how many it waits for, and goes on when they have come.
 
 use std::cell::Cell;
 
 use onewrite_block::Nanos;
-use onewrite_block::sync::either;
 
-use super::Journal;
 use super::transaction::TransactionId;
 
 /// After a wait in which nobody came, the next commits do not wait: 2, then 4, up to this many.
@@ -45,7 +43,7 @@ impl Batch {
     }
 
     /// A task waits for `tid`, and `running` takes changes.
-    fn note(&self, tid: TransactionId, running: TransactionId) {
+    pub(super) fn note(&self, tid: TransactionId, running: TransactionId) {
         let count = if tid == running { &self.asked } else { &self.served };
         count.set(count.get() + 1);
     }
@@ -71,18 +69,23 @@ impl Batch {
         self.commit_time.set(smoothed);
     }
 
+    /// Tasks that wait for the running transaction.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.get()
+    }
+
     /// How long the next commit may wait for others.
-    fn patience(&self) -> Nanos {
+    pub(super) fn patience(&self) -> Nanos {
         self.longest.min(Nanos(self.commit_time.get().0 / 2))
     }
 
     /// Whether the running transaction waits for nobody.
-    fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.is_urgent.get() || self.asked.get() == 0 || self.asked.get() >= self.expected.get()
     }
 
     /// Whether to wait at all.
-    fn is_promising(&self) -> bool {
+    pub(super) fn is_promising(&self) -> bool {
         if self.patience() == Nanos::ZERO || self.is_complete() {
             return false;
         }
@@ -92,36 +95,12 @@ impl Batch {
     }
 
     /// Learns from a wait in which as many `came`.
-    fn learn(&self, came: usize) {
+    pub(super) fn learn(&self, came: usize) {
         if came > 0 {
             self.next_rest.set(2);
             return;
         }
         self.rest.set(self.next_rest.get());
         self.next_rest.set((2 * self.next_rest.get()).min(REST_MAX));
-    }
-}
-
-impl Journal {
-    /// Asks the commit task to commit all transactions up to `tid`, for a task that is going to wait for it and may
-    /// wait a little longer, so that others share the commit.
-    pub(crate) fn request_shared_commit(&self, tid: TransactionId) {
-        self.batch.note(tid, self.running_tid());
-        self.want_commit(tid);
-    }
-
-    /// Before a commit that was asked for: waits until those have asked for it who were waiting for a commit when the
-    /// last one ended, at most half as long as a commit takes.
-    pub(crate) async fn gather(&self) {
-        if !self.batch.is_promising() {
-            return;
-        }
-        let (runtime, before) = (self.log.runtime(), self.batch.asked.get());
-        self.wake_synced().await;
-        let until = runtime.now() + self.batch.patience();
-        while !self.batch.is_complete() && runtime.now() < until && self.abort_reason().is_none() {
-            either(self.work.wait(), runtime.sleep_until(until)).await;
-        }
-        self.batch.learn(self.batch.asked.get() - before);
     }
 }

@@ -247,6 +247,28 @@ impl Journal {
         self.want_commit(tid);
     }
 
+    /// Asks the commit task to commit all transactions up to `tid`, for a task that is going to wait for it and may
+    /// wait a little longer, so that others share the commit.
+    pub(crate) fn request_shared_commit(&self, tid: TransactionId) {
+        self.batch.note(tid, self.running_tid());
+        self.want_commit(tid);
+    }
+
+    /// Before a commit that was asked for: waits until those have asked for it who were waiting for a commit when the
+    /// last one ended, at most half as long as a commit takes.
+    pub(crate) async fn gather(&self) {
+        if !self.batch.is_promising() {
+            return;
+        }
+        let (runtime, before) = (self.log.runtime(), self.batch.asked());
+        self.wake_synced().await;
+        let until = runtime.now() + self.batch.patience();
+        while !self.batch.is_complete() && runtime.now() < until && self.abort_reason().is_none() {
+            onewrite_block::sync::either(self.work.wait(), runtime.sleep_until(until)).await;
+        }
+        self.batch.learn(self.batch.asked() - before);
+    }
+
     fn want_commit(&self, tid: TransactionId) {
         if self.commit_wanted.get().is_none_or(|wanted| wanted < tid) {
             self.commit_wanted.set(Some(tid));

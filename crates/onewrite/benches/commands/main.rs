@@ -10,7 +10,8 @@
 //! - `memory`: most memory of `onewrite run` after 262,144 fsyncs and after four times as many.
 //!
 //! Commands of a pair run in turn; figures are processor seconds (user and system) but for `disk`, whose are operations
-//! per second of time; the median of ROUNDS counts. It fails if an aim is missed. A rival that is not there is named loudly.
+//! per second of time; the median of ROUNDS counts. It fails if an aim is missed. A rival that is not there is named
+//! loudly.
 
 mod bytes;
 mod cache;

@@ -41,10 +41,10 @@ pub fn compare(scratch: &Path) {
     for cell in CELLS {
         let (short, long) = (ours(scratch, cell, FSYNCS), ours(scratch, cell, 4 * FSYNCS));
         println!(
-            "memory {} {}: {short:.0} MiB after {FSYNCS} fsyncs, {long:.0} after {} (wanted {WANTED} times at most): {}",
+            "memory {} {}: {short:.0} MiB after {FSYNCS} fsyncs, {long:.0} after four times as many (wanted {WANTED} \
+             times at most): {}",
             cell.0,
             cell.1,
-            4 * FSYNCS,
             verdict(long <= WANTED * short)
         );
     }
