@@ -90,8 +90,12 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
                 None if mode.is_lazy() => format!("{} bytes", lazy_journal_bytes(size)),
                 None => "as mke2fs makes it".to_owned(),
             };
+            let waits = match spec.max_batch_time.0 / 1_000_000 {
+                0 => String::new(),
+                millis => format!(", commits wait up to {millis} ms for others"),
+            };
             format!(
-                "ext4, mode {mode} (promises {}), journal {journal}, page cache {} bytes ({}), {}",
+                "ext4, mode {mode} (promises {}), journal {journal}{waits}, page cache {} bytes ({}), {}",
                 mode.promise().name(),
                 spec.cache_bytes,
                 spec.cache_policy,
