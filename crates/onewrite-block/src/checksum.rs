@@ -14,7 +14,10 @@ static BITS_OVER_A_PAGE: LazyLock<[u32; 32]> =
 /// The longest input that goes through a table, in bytes: a number, a field of zeros. The library begins more slowly.
 const SHORT: usize = 8;
 /// What a byte makes of a CRC32C register that is else 0.
-const BYTES: [u32; 256] = bytes_of(0x82f6_3b78);
+const BYTES: [u32; 256] = bytes_of(CASTAGNOLI);
+
+/// The polynomial of CRC32C, reflected: the highest power is left out, the lowest bit is the power 31.
+const CASTAGNOLI: u32 = 0x82f6_3b78;
 
 /// CRC32C (Castagnoli, reflected) of `bytes`, continued from the register `seed`; ext4 starts with `!0`.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
@@ -52,6 +55,32 @@ pub(crate) fn crc32c_of_page(register: u32, digest: u32) -> u32 {
     sum
 }
 
+/// What `length` bytes of zeros make of the register x⁰, modulo the polynomial: x to the power of 8 · `length`.
+static ZEROS: LazyLock<Box<[u32]>> = LazyLock::new(|| {
+    let longer = |shorter: &u32| Some(crc32c(*shorter, &[0]));
+    std::iter::successors(Some(1 << 31), longer).take(PAGE_SIZE + 1).collect()
+});
+
+/// CRC32C of bytes of which some have changed: `sum` before, `changed` is the exclusive or of old and new bytes there,
+/// `behind` bytes follow unchanged. Takes time for `changed` alone, since CRC is linear.
+///
+/// # Panics
+/// If `behind` is more than a page.
+pub fn crc32c_changed(sum: u32, changed: &[u8], behind: usize) -> u32 {
+    sum ^ product(crc32c(0, changed), ZEROS[behind])
+}
+
+/// The product of two polynomials modulo [`CASTAGNOLI`], the power 0 in the highest bit.
+fn product(mut one: u32, mut other: u32) -> u32 {
+    let mut sum = 0;
+    while one != 0 {
+        sum ^= other & 0u32.wrapping_sub(one >> 31);
+        one <<= 1;
+        other = (other >> 1) ^ (CASTAGNOLI & 0u32.wrapping_sub(other & 1));
+    }
+    sum
+}
+
 /// CRC32, most significant bit first (polynomial 04C11DB7), of `bytes`, continued from the register `seed`. jbd2's
 /// version 1 checksum starts with `!0`.
 pub fn crc32_be(seed: u32, bytes: &[u8]) -> u32 {
@@ -80,6 +109,19 @@ mod tests {
         for (start, length) in (0..200).flat_map(|start| (0..=SHORT).map(move |length| (start, length))) {
             let (seed, short) = (start as u32 * 0x0101_0173, &bytes[start..start + length]);
             assert_eq!(crc32c(seed, short), update(CrcAlgorithm::Crc32Iscsi, seed, short) ^ !0);
+        }
+    }
+
+    #[test]
+    fn a_change_of_some_bytes_has_the_checksum_of_all() {
+        let mut bytes: Vec<u8> = (0..PAGE_SIZE).map(|index| (index * 7) as u8).collect();
+        for (start, length) in [(0, 1), (0, PAGE_SIZE), (1, 9), (4095, 1), (2047, 3), (4000, 96)] {
+            let (seed, before) = (start as u32 ^ 0x1234_5678, bytes.clone());
+            bytes[start..start + length].iter_mut().for_each(|byte| *byte = byte.wrapping_mul(3) ^ 0x55);
+            let changed: Vec<u8> = before.iter().zip(&bytes).map(|(old, new)| old ^ new).collect();
+            let behind = PAGE_SIZE - start - length;
+            let sum = crc32c_changed(crc32c(seed, &before), &changed[start..start + length], behind);
+            assert_eq!(sum, crc32c(seed, &bytes), "{length} bytes at {start}");
         }
     }
 

@@ -120,6 +120,7 @@ impl Allocator<'_> {
         self.change_descriptor(handle, position.group, |descriptor| {
             let was_unused = descriptor.has(INODE_UNINIT, self.layout());
             onewrite_block::reached!("first inode of an INODE_UNINIT group", was_unused);
+            descriptor.flip_in_inode_bitmap_checksum(bitmap, position.index, self.layout());
             let unused = if was_unused { per_group } else { descriptor.unused_inodes() };
             if taken {
                 descriptor.set_unused_inodes(unused.min(per_group - position.index - 1));
@@ -130,7 +131,6 @@ impl Allocator<'_> {
             if is_directory {
                 descriptor.set_used_directories(if taken { directories + 1 } else { directories.saturating_sub(1) });
             }
-            descriptor.update_inode_bitmap_checksum(bitmap, self.layout());
             debug_assert!(
                 descriptor.verify_inode_bitmap(bitmap, position.group, self.layout()).is_ok(),
                 "bitmap {bitmap_block}"

@@ -84,12 +84,23 @@ fn seconds(command: &mut Command) -> f64 {
     children_seconds() - before
 }
 
-/// Processor time of the child processes that have ended, in seconds: fields 16 and 17, in hundredths.
+/// Processor time of the child processes that have ended, in seconds.
 fn children_seconds() -> f64 {
+    processor_seconds(12)
+}
+
+/// Processor time of this process, in seconds.
+fn own_seconds() -> f64 {
+    processor_seconds(10)
+}
+
+/// User and system time as /proc tells them, in hundredths: fields 14 and 15 are the process's, 16 and 17 those of its
+/// children; `at` counts from the state, field 4 on.
+fn processor_seconds(at: usize) -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("Linux tells the processor time");
     let after_name = text.rsplit(')').next().expect("the name ends");
     let fields: Vec<f64> = after_name.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0.0)).collect();
-    (fields[12] + fields[13]) / 100.0
+    (fields[at] + fields[at + 1]) / 100.0
 }
 
 /// The median of what a measurement gives.

@@ -1,12 +1,14 @@
-//! `onewrite mkfs --from` beside `mke2fs -d`: trees of small files, a thousand in each directory.
+//! `onewrite mkfs --from` beside `mke2fs -d`: trees of small files, a thousand in each directory. Beside them what the
+//! kernel takes alone: a loop that opens, reads and closes each file and writes a page of a new file.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
 use onewrite_testing::verdict;
 
-use crate::{OURS, ROUNDS, is_there, median, seconds};
+use crate::{OURS, ROUNDS, is_there, median, own_seconds, seconds};
 
 const FILES_IN_DIRECTORY: u64 = 1000;
 /// Most microseconds for each file of a million.
@@ -34,6 +36,22 @@ fn rival(tree: &Path, image: &Path, size: &str) -> f64 {
     seconds(command.args(["-q", "-F", "-t", "ext4", "-d"]).args([tree, image]).arg(size))
 }
 
+/// Reads each file of the tree and writes a page for it; gives processor seconds.
+fn kernel(tree: &Path, image: &Path, _: &str) -> f64 {
+    let before = own_seconds();
+    let mut pages = File::create(image).expect("room");
+    for directory in fs::read_dir(tree).expect("the tree is there") {
+        for file in fs::read_dir(directory.expect("it stays").path()).expect("a directory") {
+            let mut page = [0; 4096];
+            let mut source = File::open(file.expect("it stays").path()).expect("it stays");
+            let length = source.read(&mut page).expect("it can be read");
+            source.read(&mut page[length..]).expect("it ends");
+            pages.write_all(&page).expect("room");
+        }
+    }
+    own_seconds() - before
+}
+
 pub fn compare(scratch: &Path) {
     let has_rival = is_there("mke2fs");
     let mut least = f64::INFINITY;
@@ -44,7 +62,7 @@ pub fn compare(scratch: &Path) {
         make_tree(&tree, files);
         let size = if files > 200_000 { "16G" } else { "2G" };
         let rounds = if files > 200_000 { 1 } else { ROUNDS };
-        let (mut own, mut other) = (Vec::new(), Vec::new());
+        let (mut own, mut other, mut least_of_kernel) = (Vec::new(), Vec::new(), Vec::new());
         // Each image is a new file: blocks of the host that are there already cost less.
         let made_anew = |make: fn(&Path, &Path, &str) -> f64| {
             let _ = fs::remove_file(&image);
@@ -53,10 +71,12 @@ pub fn compare(scratch: &Path) {
         for _ in 0..rounds {
             own.push(made_anew(ours));
             other.extend(has_rival.then(|| made_anew(rival)));
+            least_of_kernel.push(made_anew(kernel));
         }
         let each = |seconds: f64| seconds * 1e6 / files as f64;
         let own = each(median(&mut own));
-        print!("tree of {files} files: onewrite {own:.1} µs a file");
+        let of_kernel = each(median(&mut least_of_kernel));
+        print!("tree of {files} files: onewrite {own:.1} µs a file, reading and a page each alone {of_kernel:.1}");
         if !other.is_empty() {
             print!(", mke2fs -d {:.1}", each(median(&mut other)));
         }

@@ -245,7 +245,7 @@ impl Allocator<'_> {
     fn mark_blocks(&self, handle: &mut Handle, group: u32, bits: Range<u32>, value: Bit) {
         let count = bits.end - bits.start;
         let bitmap_block = self.groups().descriptor(group).block_bitmap();
-        self.change(handle, bitmap_block, |bitmap| set_bits(bitmap, bits, value));
+        self.change(handle, bitmap_block, |bitmap| set_bits(bitmap, bits.clone(), value));
         let page = self.pages().peek(block_key(bitmap_block)).expect("it has just been changed").clone();
         let bitmap = &page.bytes()[..];
         self.change_descriptor(handle, group, |descriptor| {
@@ -255,8 +255,8 @@ impl Allocator<'_> {
             self.groups().free.set(self.groups().free.get() + u64::from(left) - u64::from(free));
             let flags = descriptor.flags.get();
             onewrite_block::reached!("first blocks of a BLOCK_UNINIT group taken", flags & BLOCK_UNINIT != 0);
+            descriptor.flip_in_block_bitmap_checksum(bitmap, bits, self.layout());
             descriptor.flags.set(flags & !BLOCK_UNINIT);
-            descriptor.update_block_bitmap_checksum(bitmap, self.layout());
             debug_assert!(
                 descriptor.verify_block_bitmap(bitmap, group, self.layout()).is_ok(),
                 "bitmap {bitmap_block}"

@@ -6,7 +6,9 @@
 //!
 //! Source: `filesystems/ext4/group_descr.rst`, `bitmaps.rst` of the Linux documentation.
 
-use onewrite_block::crc32c;
+use std::ops::Range;
+
+use onewrite_block::{crc32c, crc32c_changed};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -225,6 +227,28 @@ impl RawGroupDescriptor {
         }
     }
 
+    /// Stores the checksum of the block bitmap `bitmap` (a whole block), of which the bits `flipped` have just changed,
+    /// each of them. The stored checksum has to be the one of the bitmap before.
+    pub fn flip_in_block_bitmap_checksum(&mut self, bitmap: &[u8], flipped: Range<u32>, layout: &Layout) {
+        match flipped_sum(&flipped, layout.blocks_per_group) {
+            Some(sum) if layout.features.metadata_csum() && !self.has(BLOCK_UNINIT, layout) => {
+                self.set_block_bitmap_checksum(self.block_bitmap_checksum() ^ (sum & stored_bits(layout)));
+            }
+            _ => self.update_block_bitmap_checksum(bitmap, layout),
+        }
+    }
+
+    /// Stores the checksum of the inode bitmap `bitmap` (a whole block), of which the bit `flipped` has just changed.
+    /// The stored checksum has to be the one of the bitmap before.
+    pub fn flip_in_inode_bitmap_checksum(&mut self, bitmap: &[u8], flipped: u32, layout: &Layout) {
+        match flipped_sum(&(flipped..flipped + 1), layout.inodes_per_group) {
+            Some(sum) if layout.features.metadata_csum() && !self.has(INODE_UNINIT, layout) => {
+                self.set_inode_bitmap_checksum(self.inode_bitmap_checksum() ^ (sum & stored_bits(layout)));
+            }
+            _ => self.update_inode_bitmap_checksum(bitmap, layout),
+        }
+    }
+
     /// Compares the checksum of the block bitmap `bitmap` (a whole block).
     ///
     /// # Errors
@@ -244,10 +268,28 @@ impl RawGroupDescriptor {
     }
 }
 
-/// The checksum as far as a descriptor stores it: one of 32 bytes has no upper half.
+/// The checksum as far as a descriptor stores it.
 fn bitmap_checksum(bitmap: &[u8], bits: u32, layout: &Layout) -> u32 {
-    let stored_bits = if layout.descriptor_size == 32 { 0xffff } else { !0 };
-    crc32c(layout.checksum_seed, &bitmap[..bits as usize / 8]) & stored_bits
+    crc32c(layout.checksum_seed, &bitmap[..bits as usize / 8]) & stored_bits(layout)
+}
+
+/// The bits of a checksum that a descriptor stores: one of 32 bytes has no upper half.
+fn stored_bits(layout: &Layout) -> u32 {
+    if layout.descriptor_size == 32 { 0xffff } else { !0 }
+}
+
+/// What the checksum of a bitmap of `bits` bits changes by when the bits `flipped` do; `None` if they are so many that
+/// the whole bitmap is summed as fast.
+fn flipped_sum(flipped: &Range<u32>, bits: u32) -> Option<u32> {
+    const MOST: usize = 8;
+    let first = flipped.start / 8;
+    let mut changed = [0; MOST + 1];
+    if flipped.len() > MOST * 8 {
+        return None;
+    }
+    flipped.clone().for_each(|bit| changed[(bit / 8 - first) as usize] |= 1 << (bit % 8));
+    let length = flipped.end.div_ceil(8) - first;
+    Some(crc32c_changed(0, &changed[..length as usize], (bits / 8 - first - length) as usize))
 }
 
 fn verify_bitmap(
