@@ -22,6 +22,8 @@ pub struct ExploreOptions {
     pub commit_interval: Nanos,
     /// Age at which a committed block is checkpointed automatically.
     pub checkpoint_age: Nanos,
+    /// Whether writeback begins as soon as a tenth of the cache is dirty, as on a mount for programs.
+    pub prompt_writeback: bool,
     /// Promises of the modelled disk: FUA, what a power cut may lose, whether pages tear.
     pub geometry: Geometry,
     /// The seed of all random choices.
@@ -53,6 +55,7 @@ impl Default for ExploreOptions {
             cache_policy: PolicyKind::Lru,
             commit_interval: Nanos::from_secs(5),
             checkpoint_age: Nanos::from_secs(30),
+            prompt_writeback: false,
             geometry: Geometry {
                 fua: true,
                 trim_read: TrimRead::Zeros,
@@ -73,7 +76,7 @@ impl Default for ExploreOptions {
 }
 
 /// The command-line options, in the order of a replay command.
-const FLAGS: [&str; 17] = [
+const FLAGS: [&str; 18] = [
     "--fs",
     "--fsync-mode",
     "--clean",
@@ -83,6 +86,7 @@ const FLAGS: [&str; 17] = [
     "--cache-pages",
     "--commit-interval",
     "--checkpoint-age",
+    "--prompt-writeback",
     "--seed",
     "--device",
     "--cache-policy",
@@ -115,6 +119,7 @@ impl ExploreOptions {
             cache_policy: self.cache_policy,
             commit_interval: self.commit_interval,
             checkpoint_age: self.checkpoint_age,
+            prompt_writeback: self.prompt_writeback,
         }
     }
 
@@ -151,6 +156,9 @@ impl ExploreOptions {
             ("--checkpoint-age", millis(self.checkpoint_age)),
             ("--seed", Some(self.seed.to_string())),
         ];
+        if self.prompt_writeback {
+            flags.push(("--prompt-writeback", None));
+        }
         if self.geometry.name != OWN_DISK {
             flags.push(("--device", Some(self.geometry.name.clone())));
         }

@@ -38,6 +38,15 @@ fn every_operation_keeps_every_promise_where_blocks_are_allocated_at_once() {
     }
 }
 
+#[test]
+fn every_operation_keeps_every_promise_where_writeback_is_prompt() {
+    for mode in [Mode::Writeback, Mode::Ordered, Mode::Data, Mode::DataAsync, Mode::Sdj] {
+        let options = ExploreOptions { prompt_writeback: true, ..options(1_000) };
+        let report = random(Ext4Subject::new(mode), &options);
+        assert!(report.is_sound() && report.states >= 1_000, "{mode}: {:#?}", report.violations);
+    }
+}
+
 /// An fsync that only does the work of fdatasync.
 #[derive(Clone, Copy)]
 struct ContentOnly;

@@ -115,13 +115,13 @@ fn f2fs_options(options: &MountOptions) -> FsResult<F2fsOptions> {
             "the journal mode `{mode}` on F2FS, which has no journal; leave it out"
         )));
     }
-    let MountOptions { cache_pages, cache_policy, read_only, commit_interval, .. } = *options;
+    let MountOptions { cache_pages, cache_policy, read_only, commit_interval, prompt_writeback, .. } = *options;
     let default = F2fsOptions::default();
     let checkpoint_interval = match commit_interval == MountOptions::new(options.mode).commit_interval {
         true => default.checkpoint_interval,
         false => commit_interval,
     };
-    Ok(F2fsOptions { cache_pages, cache_policy, read_only, checkpoint_interval, ..default })
+    Ok(F2fsOptions { cache_pages, cache_policy, read_only, checkpoint_interval, prompt_writeback, ..default })
 }
 
 /// Calls the file system that it is.

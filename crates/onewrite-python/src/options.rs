@@ -90,6 +90,7 @@ impl Options {
         self.take("delayed_allocation", &mut experiment.delayed_allocation, flag)?;
         self.take("commit_interval", &mut experiment.commit_interval, size::span)?;
         self.take("checkpoint_age", &mut experiment.checkpoint_age, size::span)?;
+        self.take("prompt_writeback", &mut experiment.prompt_writeback, flag)?;
         self.take("states", &mut experiment.states, size::count)?;
         self.take("seed", &mut experiment.seed, parsed)?;
         self.take("e2fsck_every", &mut experiment.e2fsck_every, parsed)?;

@@ -485,6 +485,9 @@ pub struct Crash {
     /// Age at which a committed block is written home (ext4).
     #[arg(long, value_parser = size::span, default_value = "200ms", value_name = "TIME")]
     pub checkpoint_age: Duration,
+    /// Begin to write pages out as soon as a tenth of the cache is dirty, as a mount does; else every five seconds.
+    #[arg(long)]
+    pub prompt_writeback: bool,
     /// Distinct states to judge.
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u64>, default_value_t = 10_000)]
     pub states: u64,

@@ -49,6 +49,7 @@ impl Ext4Subject {
             cache_policy: mounting.cache_policy,
             commit_interval: mounting.commit_interval,
             checkpoint_age: mounting.checkpoint_age,
+            prompt_writeback: mounting.prompt_writeback,
             delayed_allocation: self.delayed_allocation,
             eviction_spot: self.eviction_spot.filter(|_| mounting.purpose == Purpose::RunInsideDevice),
             ..MountOptions::new(self.mode)

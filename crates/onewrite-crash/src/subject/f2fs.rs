@@ -59,6 +59,7 @@ impl F2fsSubject {
             cache_pages,
             cache_policy: mounting.cache_policy,
             checkpoint_interval: mounting.commit_interval,
+            prompt_writeback: mounting.prompt_writeback,
             fsync_mode: self.fsync_mode,
             clean: self.clean,
             ..F2fsOptions::default()

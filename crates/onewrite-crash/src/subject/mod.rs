@@ -99,6 +99,8 @@ pub struct Mounting {
     pub commit_interval: Nanos,
     /// Age at which a logged block is checkpointed automatically.
     pub checkpoint_age: Nanos,
+    /// Whether writeback begins as soon as a tenth of the cache is dirty, as on a mount for programs.
+    pub prompt_writeback: bool,
 }
 
 /// A command-line option that chooses this subject, and its value, if it takes one.

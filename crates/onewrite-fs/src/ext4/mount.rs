@@ -85,8 +85,11 @@ impl Ext4 {
         let journal =
             Journal::open(port.clone(), opened.map, opened.log_superblock, opened.log_page, journal_options).await?;
         let (layout, superblock) = (opened.layout, opened.superblock);
-        let pages_options =
-            PagesOptions { owned_pages_max: journal.transaction_blocks_max(), ..PagesOptions::default() };
+        let pages_options = PagesOptions {
+            owned_pages_max: journal.transaction_blocks_max(),
+            prompt_writeback: options.prompt_writeback,
+            ..PagesOptions::default()
+        };
         let pages = Pages::new(port.clone(), cache, pages_options);
         let volume = Volume::new(Parts { port, layout, options, pages, journal, superblock, groups, system_zone });
         let rename_lock = RwLock::new(volume.runtime());

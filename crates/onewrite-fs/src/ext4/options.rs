@@ -24,6 +24,9 @@ pub struct MountOptions {
     /// Longest time for which a commit waits for other tasks that sync, so that they share it; it never waits longer
     /// than half of what a commit takes. 0: never, as the kernel's journal behaves where each task syncs its own file.
     pub max_batch_time: Nanos,
+    /// Whether the flusher begins as soon as a tenth of the page cache is dirty, beside the writers, as Linux's does.
+    /// Else it looks every five seconds, and writers that find a fifth dirty write back themselves.
+    pub prompt_writeback: bool,
     /// Age at which a committed block goes home by itself.
     pub checkpoint_age: Nanos,
     /// In metadata scope, allocate a block when its page is written out, not when it is written to: Linux's `delalloc`.
@@ -54,6 +57,7 @@ impl MountOptions {
             commit_interval: Nanos::from_secs(5),
             max_batch_time: Nanos::ZERO,
             checkpoint_age: Nanos::from_secs(30),
+            prompt_writeback: false,
             delayed_allocation: true,
             self_trimming: None,
             read_only: false,
@@ -62,9 +66,10 @@ impl MountOptions {
     }
 
     /// As [`MountOptions::new`], for a file system that programs of a host use: commits wait for others that sync, up
-    /// to 15 ms (Linux's `max_batch_time`).
+    /// to 15 ms (Linux's `max_batch_time`), and writeback is prompt.
     pub const fn for_programs(mode: Mode) -> MountOptions {
-        MountOptions { max_batch_time: Nanos::from_millis(15), ..MountOptions::new(mode) }
+        let max_batch_time = Nanos::from_millis(15);
+        MountOptions { max_batch_time, prompt_writeback: true, ..MountOptions::new(mode) }
     }
 
     /// What happens to log space before it is used again.

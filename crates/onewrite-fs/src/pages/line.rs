@@ -1,7 +1,8 @@
 //! The line of dirty files: background writeback and throttling.
 //!
 //! Every five seconds the flusher writes the files that have been dirty for 30 s, or all files while more than a tenth
-//! of the cache is dirty. While more than a fifth is dirty, a writer waits and writes back pages itself.
+//! of the cache is dirty. While more than a fifth is dirty, a writer waits and writes back pages itself. With
+//! [`super::PagesOptions::prompt_writeback`] writers wake the flusher at a tenth, and wait for it at a fifth.
 //!
 //! # Invariant
 //! A file is in the line once, at the place that its [`super::FilePages`] names, or not at all. Places are in the order
@@ -12,24 +13,35 @@ mod flusher;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use onewrite_block::Nanos;
+use onewrite_block::sync::Signal;
+use onewrite_block::{Nanos, Runtime};
 use onewrite_cache::PageCache;
 
 use super::backing::{Backing, PagedFile};
 use super::file::InLine;
 
 /// Files with dirty pages, oldest first.
-#[derive(Default)]
 pub(super) struct Line {
     /// Numbers of the files, by their places.
     files: RefCell<BTreeMap<u64, u64>>,
     /// Places given so far.
     places: Cell<u64>,
-    /// Whether a throttled writer is writing back.
+    /// Whether a throttled writer, or the flusher that a writer woke, is writing back.
     is_writing_out: Cell<bool>,
+    /// Notified when so much is dirty that the flusher is to begin.
+    much: Signal,
 }
 
 impl Line {
+    pub(super) fn new(runtime: &Runtime) -> Line {
+        Line {
+            files: RefCell::default(),
+            places: Cell::default(),
+            is_writing_out: Cell::default(),
+            much: Signal::new(runtime),
+        }
+    }
+
     /// Puts a file at the end of the line; takes it away from where it was.
     fn enter(&self, file: &impl PagedFile, now: Nanos) {
         let place = self.places.get() + 1;

@@ -84,6 +84,9 @@ pub struct PagesOptions {
     pub tracking: Tracking,
     /// Maximum number of pages that all owners together may keep or hold privately.
     pub owned_pages_max: usize,
+    /// Whether the flusher also begins as soon as a tenth of the cache is dirty, beside the writers, as Linux's does;
+    /// else it looks every five seconds, and writers write back themselves.
+    pub prompt_writeback: bool,
 }
 
 /// Cache key of page `index` of a file.
@@ -121,6 +124,7 @@ impl Pages {
         let runtime = port.runtime().clone();
         Pages {
             progress: Signal::new(&runtime),
+            line: Line::new(&runtime),
             evictions: Signal::new(&runtime),
             runtime,
             port,
@@ -128,7 +132,6 @@ impl Pages {
             cache: RefCell::new(cache),
             loading: RefCell::default(),
             making_room: RefCell::default(),
-            line: Line::default(),
             late_victims: RefCell::default(),
             dirty_bytes: RefCell::default(),
             owners: RefCell::default(),

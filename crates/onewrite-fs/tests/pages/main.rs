@@ -305,6 +305,45 @@ fn the_flusher_writes_old_files_and_a_throttled_writer_helps() {
 }
 
 #[test]
+fn a_prompt_flusher_begins_at_a_tenth_and_writers_go_on() {
+    let executor = Executor::ideal();
+    let options = PagesOptions { prompt_writeback: true, ..PagesOptions::default() };
+    let tiny = TinyLog::new(&executor, disk(), CACHE_PAGES, options);
+    let flusher = Rc::clone(&tiny);
+    executor.runtime().spawn(async move { flusher.pages.dirty_files().flusher(&*flusher).await });
+    let (writer, file) = (Rc::clone(&tiny), tiny.make(1));
+    let write = async move {
+        for page in 0..CACHE_PAGES / 10 + 2 {
+            assert_eq!(writer.device_bytes(), 0, "page {page}");
+            writer.write(&file, page * PAGE_BYTES, &[1]).await?;
+        }
+        writer.runtime().sleep(Nanos::from_millis(1)).await;
+        FsResult::Ok(())
+    };
+    executor.block_on(write).expect("no halt").expect("no error");
+    assert_eq!(tiny.device_bytes(), (CACHE_PAGES / 10 + 2) * PAGE_BYTES, "no writer waited, and all is written");
+}
+
+#[test]
+fn a_prompt_flusher_on_a_failing_device_leaves_the_error_to_the_writers() {
+    let executor = Executor::ideal();
+    let options = PagesOptions { prompt_writeback: true, ..PagesOptions::default() };
+    let failing = Box::new(Faulty::new(disk(), FaultPlan::of(Fault::From(0))));
+    let tiny = TinyLog::new(&executor, failing, CACHE_PAGES, options);
+    let flusher = Rc::clone(&tiny);
+    executor.runtime().spawn(async move { flusher.pages.dirty_files().flusher(&*flusher).await });
+    let (writer, file) = (Rc::clone(&tiny), tiny.make(1));
+    let write = async move {
+        for page in 0..CACHE_PAGES {
+            writer.write(&file, page * PAGE_BYTES, &[1]).await?;
+        }
+        FsResult::Ok(())
+    };
+    let outcome = executor.block_on(write).expect("no halt");
+    assert!(matches!(outcome, Err(FsError::Device(_))), "{outcome:?}");
+}
+
+#[test]
 fn a_file_that_is_synced_again_and_again_does_not_hold_up_older_ones() {
     let executor = Executor::ideal();
     let tiny = TinyLog::new(&executor, disk(), CACHE_PAGES, PagesOptions::default());

@@ -75,6 +75,8 @@ pub struct CrashExperiment {
     pub commit_interval: Duration,
     /// Age at which a committed block is written home.
     pub checkpoint_age: Duration,
+    /// Whether writeback begins as soon as a tenth of the cache is dirty.
+    pub prompt_writeback: bool,
     /// Distinct states to judge.
     pub states: u64,
     /// The seed of all chance.
@@ -137,6 +139,7 @@ impl CrashExperiment {
             delayed_allocation: true,
             commit_interval: Duration::from_millis(50),
             checkpoint_age: Duration::from_millis(200),
+            prompt_writeback: false,
             states: 10_000,
             seed: 1,
             e2fsck_every: 1000,
@@ -246,6 +249,7 @@ impl CrashExperiment {
             cache_policy: self.cache_policy,
             commit_interval: Nanos(self.commit_interval.as_nanos() as u64),
             checkpoint_age: Nanos(self.checkpoint_age.as_nanos() as u64),
+            prompt_writeback: self.prompt_writeback,
             seed: self.seed,
             states_max: self.states,
             e2fsck_every: self.e2fsck_every,

@@ -97,6 +97,7 @@ class CrashOptions(DeviceOptions, total=False):
     delayed_allocation: bool
     commit_interval: int | str
     checkpoint_age: int | str
+    prompt_writeback: bool
     states: int
     seed: int
     e2fsck_every: int

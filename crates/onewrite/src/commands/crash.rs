@@ -100,6 +100,7 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
         delayed_allocation: !args.nodelalloc,
         commit_interval: args.commit_interval,
         checkpoint_age: args.checkpoint_age,
+        prompt_writeback: args.prompt_writeback,
         states: args.states,
         seed: args.seed,
         e2fsck_every: args.e2fsck_every,

@@ -186,7 +186,9 @@ async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, 
     let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs, port.geometry().zones.is_some());
     let area = Area::find(&port, devices.staging.as_ref(), &tables.layout, options.read_only).await?;
     let tracking = if area.is_some() { Tracking::DirtyBytes } else { Tracking::Pages };
-    let pages = Pages::new(port.clone(), cache, PagesOptions { tracking, ..PagesOptions::default() });
+    let prompt_writeback = options.prompt_writeback;
+    let pages_options = PagesOptions { tracking, prompt_writeback, ..PagesOptions::default() };
+    let pages = Pages::new(port.clone(), cache, pages_options);
     let warnings = warnings.iter().map(ToString::to_string).collect();
     Ok((Rc::new(volume_of((port, area.map(Stage::new)), options, tables, pages, space)), warnings))
 }

@@ -110,6 +110,8 @@ pub struct F2fsOptions {
     pub cache_policy: PolicyKind,
     /// Time from a change to the checkpoint that makes it durable, without any sync.
     pub checkpoint_interval: Nanos,
+    /// Whether the flusher begins as soon as a tenth of the cache is dirty, not only every five seconds.
+    pub prompt_writeback: bool,
     /// What an fsync promises about names.
     pub fsync_mode: FsyncMode,
     /// How cleaning gives content another address.
@@ -135,6 +137,7 @@ impl Default for F2fsOptions {
             cache_pages: 64 * 1024 * 1024 / PAGE_SIZE,
             cache_policy: PolicyKind::Lru,
             checkpoint_interval: Nanos::from_secs(60),
+            prompt_writeback: false,
             fsync_mode: FsyncMode::default(),
             clean: Clean::default(),
             discard_stage: false,

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use onewrite_block::Nanos;
+use onewrite_block::sync::either;
 
 use crate::api::FsResult;
 use crate::pages::views::DirtyFiles;
@@ -46,11 +47,14 @@ impl DirtyFiles<'_> {
         }
     }
 
-    /// Waits while more than a fifth of the cache is dirty, and writes back pages meanwhile.
+    /// Waits while more than a fifth of the cache is dirty, and writes back pages meanwhile, unless the flusher does.
     ///
     /// # Errors
     /// Why pages could not be written.
     pub async fn throttle<B: Backing>(&self, backing: &B) -> FsResult<()> {
+        if self.options.prompt_writeback && self.is_dirty_beyond(10) {
+            self.line.much.notify_all();
+        }
         while self.is_dirty_beyond(5) {
             let Some(file) = self.oldest_dirty(backing) else { return Ok(()) };
             if self.line.is_writing_out.replace(true) {
@@ -75,20 +79,52 @@ impl DirtyFiles<'_> {
 
     /// The flusher task; never ends.
     pub async fn flusher<B: Backing>(&self, backing: &B) {
+        let mut has_written = false;
         loop {
-            self.runtime.sleep(FLUSH_INTERVAL).await;
-            while let Some(file) = self.oldest_dirty(backing) {
-                let is_old = file.pages().in_line().is_some_and(|at| at.since + DIRTY_AGE <= self.runtime.now());
-                if !is_old && !self.is_dirty_beyond(10) || self.write_out(backing, &file).await.is_err() {
-                    break;
-                }
-                if file.pages().is_dirty() {
-                    onewrite_block::reached!("file dirty again once it was written out");
-                    // It changed during its write.
-                    self.line.enter(&*file, self.runtime.now());
-                }
+            let is_woken = self.rest(has_written).await;
+            // Throttled writers leave the writing to the flusher that they woke.
+            let leads = is_woken && !self.line.is_writing_out.replace(true);
+            has_written = self.round(backing).await;
+            if leads {
+                self.line.is_writing_out.set(false);
+                self.progress.notify_all();
             }
         }
+    }
+
+    /// Waits for the flusher's next round; whether writers want it. There is no wait if much is dirty behind a round
+    /// that brought something.
+    async fn rest(&self, has_written: bool) -> bool {
+        let sleep = self.runtime.sleep(FLUSH_INTERVAL);
+        if !self.options.prompt_writeback {
+            sleep.await;
+            return false;
+        }
+        if !has_written || !self.is_dirty_beyond(10) {
+            either(sleep, self.line.much.wait()).await;
+        }
+        self.is_dirty_beyond(10)
+    }
+
+    /// Writes old files, or all files while much is dirty; whether any was written.
+    async fn round<B: Backing>(&self, backing: &B) -> bool {
+        let mut has_written = false;
+        while let Some(file) = self.oldest_dirty(backing) {
+            let is_old = file.pages().in_line().is_some_and(|at| at.since + DIRTY_AGE <= self.runtime.now());
+            if !is_old && !self.is_dirty_beyond(10) {
+                break;
+            }
+            if self.write_out(backing, &file).await.is_err() {
+                return false;
+            }
+            has_written = true;
+            if file.pages().is_dirty() {
+                onewrite_block::reached!("file dirty again once it was written out");
+                // It changed during its write.
+                self.line.enter(&*file, self.runtime.now());
+            }
+        }
+        has_written
     }
 
     /// Writes the dirty pages of a file and waits until none of its pages is under way, including those of other tasks.
