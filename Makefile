@@ -31,9 +31,9 @@ python-wheel: deps
 ## check: formatting, lints and documentation, warnings as errors
 check: deps
 	$(CARGO) fmt --all -- --check
-	$(CARGO) clippy --workspace --all-targets
+	$(CARGO) clippy --workspace --all-targets --profile test
 	scripts/mutants.py --check
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --profile test
 
 ## deny: licences, duplicate crates and sources of what we depend on, offline once all crates are fetched; says loudly when cargo-deny is not installed
 deny:
@@ -190,7 +190,7 @@ vm: deps
 
 ## doc: the API documentation
 doc: deps
-	$(CARGO) doc --workspace --no-deps --document-private-items
+	$(CARGO) doc --workspace --no-deps --document-private-items --profile test
 
 ## deps: what the system has to have; installs it as root on Debian, else names it
 deps:

@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -119,6 +120,18 @@ impl Stored {
         Arc::new(Stored { bytes, sums: Sums::default() })
     }
 
+    /// As [`Stored::new`]; copies the bytes once.
+    fn copied(bytes: &PageBytes) -> Arc<Stored> {
+        let mut room = Arc::new_uninit();
+        let place: &mut MaybeUninit<Stored> = Arc::get_mut(&mut room).expect("no other handle has it yet");
+        place.write(Stored { bytes: *bytes, sums: Sums::default() });
+        #[expect(unsafe_code, reason = "`Arc::new` copies the bytes twice: pages are filled from programs' buffers")]
+        // SAFETY: it was written just now.
+        unsafe {
+            room.assume_init()
+        }
+    }
+
     fn hash(&self) -> u64 {
         let known = self.sums.hash.load(Ordering::Relaxed);
         if known != 0 {
@@ -177,9 +190,21 @@ impl Page {
     /// # Panics
     /// If `bytes` is longer than a page.
     pub fn from_slice(bytes: &[u8]) -> Page {
+        if let Ok(bytes) = bytes.try_into() {
+            return Page(Content::Bytes(Stored::copied(bytes)));
+        }
         let mut page = Page::ZEROS;
         page.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         page
+    }
+
+    /// The bytes, unless they have to be generated.
+    pub fn held_bytes(&self) -> Option<&PageBytes> {
+        match &self.0 {
+            Content::Zeros => Some(&ZERO_BYTES),
+            Content::Pattern(_) => None,
+            Content::Bytes(stored) => Some(&stored.bytes),
+        }
     }
 
     /// The bytes; generated for a pattern, borrowed otherwise.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::work::Work;
+use super::work::{Extent, Work};
 
 /// Ended work, with the number under which it was given.
 #[derive(Debug)]
@@ -28,6 +28,10 @@ pub(super) trait Carrier {
 
     /// Appends the ended work. Does not wait.
     fn collect(&mut self, ended: &mut Vec<Ended>);
+
+    /// Asks the kernel to begin writing these bytes of its page cache out, as a hint: nobody waits for it, and errors
+    /// are left to the next FLUSH.
+    fn begin_writeback(&mut self, _: Extent) {}
 
     /// Whether [`Carrier::collect`] has work to do before the run may wait.
     fn is_ready(&self) -> bool;

@@ -45,7 +45,7 @@ use carrier::{Carrier, Ended, Inline};
 use line::{Footprint, Line};
 use ring::Ring;
 use threads::Threads;
-use work::{Alignment, Extent, Work};
+use work::{Alignment, Extent, Work, copy_out};
 
 pub use hold::{Access, Hold};
 pub use users::loops_on;
@@ -63,6 +63,9 @@ pub enum Submission {
 
 /// Places in the submission queue: more than the queue depth of the disk.
 const RING_ENTRIES: u32 = 64;
+
+/// Bytes in a row in the host's page cache at which the host begins to write them out.
+const ROW_BYTES: u64 = 4 << 20;
 
 /// Threads that do requests if there is no ring. They wait for the disk, not for a core.
 const THREADS: usize = 8;
@@ -83,6 +86,8 @@ pub struct FileDisk {
     wanted: Submission,
     /// The submission in use.
     submission: Submission,
+    /// What was written to the host's page cache last, in a row.
+    row: Extent,
     /// The error of the failed FLUSH or SHARE.
     lost: Option<DeviceError>,
     _hold: Hold,
@@ -108,6 +113,7 @@ impl FileDisk {
             alignment: Alignment::Any,
             wanted: Submission::Ring,
             submission: Submission::Blocking,
+            row: Extent { offset: 0, length: 0 },
             lost: None,
             _hold: hold,
         }
@@ -155,11 +161,31 @@ impl FileDisk {
 
     /// Copies from or to the host's page cache are done at once: a copy takes less time than a submission.
     fn give(&mut self, number: usize, operation: Operation) -> Option<Ended> {
-        let mut work = self.work(operation);
         let is_cached = self.submission != Submission::Blocking && self.alignment == Alignment::Any;
+        if let Operation::Write { start, pages, .. } = &operation
+            && let Some(result) = is_cached.then(|| copy_out(&self.file, *start, pages)).flatten()
+        {
+            self.note_written(Extent::of_pages(*start, pages.len() as u64));
+            return Some(Ended { number, work: Work::written(), result });
+        }
+        let mut work = self.work(operation);
         match is_cached.then(|| work.copy(&self.file)).flatten() {
             Some(result) => Some(Ended { number, work, result }),
             None => self.carrier.give(number, work),
+        }
+    }
+
+    /// Asks the host to begin writing out what was written in a row, once it is long: what a FLUSH then waits for is
+    /// short.
+    fn note_written(&mut self, extent: Extent) {
+        let row = &mut self.row;
+        *row = match row.end() == extent.offset {
+            true => Extent { length: row.length + extent.length, ..*row },
+            false => extent,
+        };
+        if row.length >= ROW_BYTES {
+            self.carrier.begin_writeback(*row);
+            *row = Extent { offset: row.end(), length: 0 };
         }
     }
 

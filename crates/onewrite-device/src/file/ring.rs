@@ -35,6 +35,12 @@ use super::work::{Direction, Extent, PUNCH, Work};
 /// Operations that the kernel must support.
 const OPERATIONS: [u8; 4] = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
 
+/// What the completion of a hint carries; work carries its number.
+const HINT: u64 = u64::MAX;
+
+/// SYNC_FILE_RANGE_WRITE of sync_file_range(2): begin to write dirty pages, and wait for none.
+const SYNC_FILE_RANGE_WRITE: u32 = 2;
+
 /// See the module's head.
 pub(super) struct Ring {
     ring: IoUring,
@@ -43,7 +49,9 @@ pub(super) struct Ring {
     table: Vec<Option<Work>>,
     /// Numbers of `table` that are not in the submission queue yet.
     unsent: VecDeque<usize>,
-    /// Pieces of work in the submission queue or in the kernel.
+    /// Bytes that the kernel is to begin writing out, not in the submission queue yet.
+    hints: VecDeque<Extent>,
+    /// Pieces of work and hints in the submission queue or in the kernel.
     sent: usize,
     /// Pieces of work in the submission queue.
     queued: usize,
@@ -70,6 +78,7 @@ impl Ring {
             file: Arc::clone(file),
             table: Vec::new(),
             unsent: VecDeque::new(),
+            hints: VecDeque::new(),
             sent: 0,
             queued: 0,
             home: thread::current().id(),
@@ -94,15 +103,24 @@ impl Ring {
 
     /// Moves as much work as fits into the submission queue.
     fn fill(&mut self) {
-        let room = self.ring.params().cq_entries() as usize - self.sent;
+        let most = self.ring.params().cq_entries() as usize;
         let mut queue = self.ring.submission();
-        let count = room.min(queue.capacity() - queue.len()).min(self.unsent.len());
+        let count = (most - self.sent).min(queue.capacity() - queue.len()).min(self.unsent.len());
         for number in self.unsent.drain(..count) {
             let work = self.table[number].as_mut().expect("what is unsent is in the table");
             let entry = entry(work, Fd(self.file.as_raw_fd())).user_data(number as u64);
             #[expect(unsafe_code, reason = "io_uring takes nothing else")]
             // SAFETY: the entry's memory belongs to work of `table`, which keeps it in place until its completion. The
             // file is open as long as the ring.
+            let pushed = unsafe { queue.push(&entry) };
+            pushed.expect("there is room");
+            self.sent += 1;
+        }
+        let count = (most - self.sent).min(queue.capacity() - queue.len()).min(self.hints.len());
+        for hint in self.hints.drain(..count) {
+            let entry = hint_entry(hint, Fd(self.file.as_raw_fd())).user_data(HINT);
+            #[expect(unsafe_code, reason = "io_uring takes nothing else")]
+            // SAFETY: the entry has no memory. The file is open as long as the ring.
             let pushed = unsafe { queue.push(&entry) };
             pushed.expect("there is room");
             self.sent += 1;
@@ -125,7 +143,9 @@ impl Ring {
         let completions: Vec<_> = self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
         for (number, answer) in completions {
             self.sent -= 1;
-            self.take(number as usize, answer, ended);
+            if number != HINT {
+                self.take(number as usize, answer, ended);
+            }
         }
     }
 
@@ -181,6 +201,11 @@ fn entry(work: &mut Work, file: Fd) -> squeue::Entry {
     }
 }
 
+fn hint_entry(extent: Extent, file: Fd) -> squeue::Entry {
+    let length = extent.length.try_into().expect("a row is short");
+    opcode::SyncFileRange::new(file, length).offset(extent.offset).flags(SYNC_FILE_RANGE_WRITE).build()
+}
+
 /// Whether the kernel may accept the same call later.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY];
@@ -202,6 +227,10 @@ impl Carrier for Ring {
         None
     }
 
+    fn begin_writeback(&mut self, extent: Extent) {
+        self.hints.push_back(extent);
+    }
+
     fn collect(&mut self, ended: &mut Vec<Ended>) {
         loop {
             self.fill();
@@ -219,7 +248,7 @@ impl Carrier for Ring {
 
     fn is_ready(&self) -> bool {
         let has_room = self.sent < self.ring.params().cq_entries() as usize;
-        self.queued > 0 || (has_room && !self.unsent.is_empty())
+        self.queued > 0 || (has_room && !(self.unsent.is_empty() && self.hints.is_empty()))
     }
 
     fn finish(&mut self, ended: &mut Vec<Ended>) {
@@ -238,6 +267,7 @@ impl Carrier for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.unsent.clear();
+        self.hints.clear();
         self.finish(&mut Vec::new());
     }
 }
@@ -301,6 +331,17 @@ mod tests {
         let ended = answered(&mut ring, Work::read(Lpn(1), 4, Alignment::Any), error(Errno::AGAIN));
         let [Ended { work: Work::Read(read), .. }] = &ended[..] else { panic!("{ended:?}") };
         assert_eq!(read.pages().iter().map(Page::is_zeros).collect::<Vec<_>>(), [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_hint_is_given_to_the_kernel_and_ends_nothing() {
+        let Some(mut ring) = ring("hint") else { return };
+        let mut ended = Vec::new();
+        ring.begin_writeback(Extent::of_pages(Lpn(0), 8));
+        assert!(ring.is_ready());
+        ring.collect(&mut ended);
+        ring.finish(&mut ended);
+        assert!(ended.is_empty() && ring.sent == 0 && !ring.is_ready());
     }
 
     #[test]

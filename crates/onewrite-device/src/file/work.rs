@@ -6,7 +6,7 @@
 //!   interruptions and the end of the file in the same way.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
 
 use onewrite_block::{Lpn, PAGE_SIZE, Page, Remap};
@@ -17,6 +17,9 @@ use super::reflink;
 
 /// Alignment of memory that is valid for every direct transfer.
 const DIRECT_ALIGNMENT: usize = 4096;
+
+/// Most pieces of memory of one call: IOV_MAX of Linux.
+const SLICES_MAX: usize = 1024;
 
 /// Required alignment of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,10 @@ impl Extent {
     pub(super) fn of_pages(start: Lpn, count: u64) -> Extent {
         Extent { offset: start.0 * PAGE_SIZE as u64, length: count * PAGE_SIZE as u64 }
     }
+
+    pub(super) fn end(self) -> u64 {
+        self.offset + self.length
+    }
 }
 
 impl Work {
@@ -61,6 +68,11 @@ impl Work {
         let (mut memory, begin) = room(length as usize, alignment);
         pages.iter().for_each(|page| memory.extend_from_slice(&page.bytes()[..]));
         Work::Write(Transfer { memory, begin, done: 0, offset })
+    }
+
+    /// A write that is done.
+    pub(super) fn written() -> Work {
+        Work::Write(Transfer { memory: Vec::new(), begin: 0, done: 0, offset: 0 })
     }
 
     /// The word for error messages, the same as [`Operation::name`](onewrite_block::Operation::name).
@@ -111,6 +123,27 @@ impl Work {
             Work::Share(pairs) => reflink::share(file, pairs),
         }
     }
+}
+
+/// Writes pages from where they lie into the host's page cache; `None` if some have to be generated.
+pub(super) fn copy_out(file: &File, start: Lpn, pages: &[Page]) -> Option<io::Result<()>> {
+    let held: Option<Vec<IoSlice>> =
+        pages.iter().map(|page| page.held_bytes().map(|bytes| IoSlice::new(bytes))).collect();
+    let mut held = held?;
+    let (mut rest, mut offset) = (&mut held[..], Extent::of_pages(start, 0).offset);
+    while !rest.is_empty() {
+        let most = rest.len().min(SLICES_MAX);
+        match rustix::io::pwritev(file, &rest[..most], offset) {
+            Ok(0) => return Some(Err(io::ErrorKind::WriteZero.into())),
+            Ok(length) => {
+                IoSlice::advance_slices(&mut rest, length);
+                offset += length as u64;
+            }
+            Err(Errno::INTR) => (),
+            Err(error) => return Some(Err(error.into())),
+        }
+    }
+    Some(Ok(()))
 }
 
 /// Empty memory with capacity for `length` bytes from the returned index on. The memory is filled up to that index.
@@ -192,7 +225,7 @@ impl Transfer {
     pub(super) fn pages(&self) -> Vec<Page> {
         let pages = self.bytes().chunks_exact(PAGE_SIZE);
         pages
-            .map(|page| if page.iter().all(|&byte| byte == 0) { Page::ZEROS } else { Page::from_slice(page) })
+            .map(|page| if page == [0; PAGE_SIZE] { Page::ZEROS } else { Page::from_slice(page) })
             .collect()
     }
 }
@@ -213,6 +246,8 @@ fn trim(file: &File, Extent { offset, length }: Extent) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use onewrite_block::Pattern;
+
     use super::*;
 
     fn transfer(pages: u32) -> Transfer {
@@ -253,6 +288,22 @@ mod tests {
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::WriteZero);
         let end = write.take(Direction::Out, Err(Errno::NOSPC.into())).unwrap();
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn pages_are_written_from_where_they_lie_and_generated_ones_are_left_to_others() {
+        let path = std::env::temp_dir().join(format!("onewrite-copy-out-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let pages: Vec<Page> = (0..SLICES_MAX + 3).map(|number| Page::from_slice(&number.to_le_bytes())).collect();
+        assert!(copy_out(&file, Lpn(2), &pages).unwrap().is_ok());
+        let mut bytes = vec![1; (SLICES_MAX + 5) * PAGE_SIZE];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes[..2 * PAGE_SIZE].iter().all(|byte| *byte == 0));
+        let written = bytes[2 * PAGE_SIZE..].chunks_exact(PAGE_SIZE).map(Page::from_slice);
+        assert!(written.eq(pages));
+        let generated = Page::pattern(Pattern { seed: 1, compressible_percent: 0 });
+        assert!(copy_out(&file, Lpn(0), &[Page::ZEROS, generated]).is_none());
     }
 
     #[test]
