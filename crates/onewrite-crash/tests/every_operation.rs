@@ -47,6 +47,20 @@ fn every_operation_keeps_every_promise_where_writeback_is_prompt() {
     }
 }
 
+#[test]
+fn what_is_written_behind_a_shift_never_shows_where_the_blocks_lay_before() {
+    let shifts = ["collapse /a 8192 8192", "insert /a 8192 8192"];
+    let changes = ["write /a 24576 4096 2", "write /a 24576 4096 2 direct", "truncate /a 25364", "punch /a 24576 100"];
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.padding().is_none()) {
+        for (shift, change) in shifts.iter().flat_map(|shift| changes.map(|change| (shift, change))) {
+            let text = format!("create /a; append /a 65536 1; fsync /a; {shift}; {change}; pause 100");
+            let workload: Workload = text.parse().expect("workload");
+            let report = explore(Ext4Subject::new(mode), &workload, &options(200)).expect("the run");
+            assert!(report.is_sound(), "{mode}, {shift}, {change}: {:#?}", report.violations);
+        }
+    }
+}
+
 /// An fsync that only does the work of fdatasync.
 #[derive(Clone, Copy)]
 struct ContentOnly;

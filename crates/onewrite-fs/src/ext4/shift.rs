@@ -5,7 +5,8 @@
 //!
 //! Steps: a collapse first makes the range a hole (see `punch`); then one step moves the extents behind it and reduces
 //! the size. An insertion is one step. After a crash between the steps of a collapse, the range is a hole, as it may be
-//! on Linux.
+//! on Linux. Unless content is logged, the shift is durable when the call returns: content that is then written in place would
+//! else show at another place of the file after a crash, where nobody wrote it.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -76,6 +77,11 @@ impl Contents<'_> {
         self.load_inode_block(node.number()).await?;
         self.save(&mut handle, node);
         node.note_data_change(handle.tid());
+        drop(handle);
+        if self.scope() != Scope::Full {
+            // What is written in place from now on must not show where the blocks lay before.
+            self.commit_now().await?;
+        }
         Ok(())
     }
 
