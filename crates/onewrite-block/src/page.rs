@@ -11,7 +11,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,18 +119,6 @@ impl Stored {
         Arc::new(Stored { bytes, sums: Sums::default() })
     }
 
-    /// As [`Stored::new`]; copies the bytes once.
-    fn copied(bytes: &PageBytes) -> Arc<Stored> {
-        let mut room = Arc::new_uninit();
-        let place: &mut MaybeUninit<Stored> = Arc::get_mut(&mut room).expect("no other handle has it yet");
-        place.write(Stored { bytes: *bytes, sums: Sums::default() });
-        #[expect(unsafe_code, reason = "`Arc::new` copies the bytes twice: pages are filled from programs' buffers")]
-        // SAFETY: it was written just now.
-        unsafe {
-            room.assume_init()
-        }
-    }
-
     fn hash(&self) -> u64 {
         let known = self.sums.hash.load(Ordering::Relaxed);
         if known != 0 {
@@ -190,8 +177,8 @@ impl Page {
     /// # Panics
     /// If `bytes` is longer than a page.
     pub fn from_slice(bytes: &[u8]) -> Page {
-        if let Ok(bytes) = bytes.try_into() {
-            return Page(Content::Bytes(Stored::copied(bytes)));
+        if let Ok(bytes) = <&PageBytes>::try_from(bytes) {
+            return Page(Content::Bytes(Stored::new(*bytes)));
         }
         let mut page = Page::ZEROS;
         page.bytes_mut()[..bytes.len()].copy_from_slice(bytes);

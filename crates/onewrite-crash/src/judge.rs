@@ -581,5 +581,5 @@ fn is_beside_content(step: &Step) -> bool {
 /// pieces, or because it waits for the commit. Operations that end meanwhile may be in a later transaction too.
 fn lingers(step: &Step) -> bool {
     let frees = matches!(step, Step::Truncate { .. } | Step::Free { .. } | Step::Remove { .. } | Step::Rename { .. });
-    frees || matches!(step, Step::Share(_))
+    frees || matches!(step, Step::Share(_) | Step::Shift { .. })
 }

@@ -5,7 +5,7 @@
 //!
 //! Steps: a collapse first makes the range a hole (see `punch`); then one step moves the extents behind it and reduces
 //! the size. An insertion is one step. After a crash between the steps of a collapse, the range is a hole, as it may be
-//! on Linux. Unless content is logged, the shift is durable when the call returns: content that is then written in place would
+//! on Linux. Unless content is logged, the shift is durable when the call returns: what is then written in place would
 //! else show at another place of the file after a crash, where nobody wrote it.
 
 use std::ops::Range;
