@@ -224,9 +224,7 @@ impl Transfer {
     /// The bytes read, page by page.
     pub(super) fn pages(&self) -> Vec<Page> {
         let pages = self.bytes().chunks_exact(PAGE_SIZE);
-        pages
-            .map(|page| if page == [0; PAGE_SIZE] { Page::ZEROS } else { Page::from_slice(page) })
-            .collect()
+        pages.map(|page| if page == [0; PAGE_SIZE] { Page::ZEROS } else { Page::from_slice(page) }).collect()
     }
 }
 
