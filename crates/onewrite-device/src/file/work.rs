@@ -129,21 +129,29 @@ impl Work {
 pub(super) fn copy_out(file: &File, start: Lpn, pages: &[Page]) -> Option<io::Result<()>> {
     let held: Option<Vec<IoSlice>> =
         pages.iter().map(|page| page.held_bytes().map(|bytes| IoSlice::new(bytes))).collect();
-    let mut held = held?;
-    let (mut rest, mut offset) = (&mut held[..], Extent::of_pages(start, 0).offset);
+    let offset = Extent::of_pages(start, 0).offset;
+    Some(write_slices(&mut held?, offset, |slices, offset| rustix::io::pwritev(file, slices, offset)))
+}
+
+/// Writes all slices, however few bytes `write` takes at once.
+fn write_slices(
+    mut rest: &mut [IoSlice<'_>],
+    mut offset: u64,
+    mut write: impl FnMut(&[IoSlice<'_>], u64) -> rustix::io::Result<usize>,
+) -> io::Result<()> {
     while !rest.is_empty() {
         let most = rest.len().min(SLICES_MAX);
-        match rustix::io::pwritev(file, &rest[..most], offset) {
-            Ok(0) => return Some(Err(io::ErrorKind::WriteZero.into())),
+        match write(&rest[..most], offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => {
                 IoSlice::advance_slices(&mut rest, length);
                 offset += length as u64;
             }
             Err(Errno::INTR) => (),
-            Err(error) => return Some(Err(error.into())),
+            Err(error) => return Err(error.into()),
         }
     }
-    Some(Ok(()))
+    Ok(())
 }
 
 /// Empty memory with capacity for `length` bytes from the returned index on. The memory is filled up to that index.
@@ -302,6 +310,29 @@ mod tests {
         assert!(written.eq(pages));
         let generated = Page::pattern(Pattern { seed: 1, compressible_percent: 0 });
         assert!(copy_out(&file, Lpn(0), &[Page::ZEROS, generated]).is_none());
+    }
+
+    #[test]
+    fn slices_are_written_whole_however_few_bytes_go_at_once() {
+        let bytes: Vec<u8> = (0..3 * PAGE_SIZE).map(|index| index as u8 ^ (index >> 8) as u8).collect();
+        for most in [1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1] {
+            let mut slices: Vec<IoSlice> = bytes.chunks(PAGE_SIZE).map(IoSlice::new).collect();
+            let (mut written, mut calls) = (Vec::new(), 0);
+            let take = |slices: &[IoSlice<'_>], offset: u64| {
+                calls += 1;
+                if calls % 3 == 0 {
+                    return Err(Errno::INTR);
+                }
+                assert_eq!(offset, 100 + written.len() as u64);
+                let part: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).take(most).collect();
+                written.extend_from_slice(&part);
+                Ok(part.len())
+            };
+            write_slices(&mut slices, 100, take).unwrap();
+            assert!(written == bytes, "{most} bytes at once");
+        }
+        let full = write_slices(&mut [IoSlice::new(&bytes)], 0, |_, _| Err(Errno::NOSPC)).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]

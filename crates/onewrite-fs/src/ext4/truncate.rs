@@ -32,8 +32,11 @@ impl Contents<'_> {
     /// Sets the size. The caller holds the node's lock exclusively.
     pub(super) async fn set_size(&self, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let old = node.size();
+        let first = size.div_ceil(PAGE_BYTES);
+        // As Linux does, a truncation to the size that it has gives back what `fallocate` took behind it.
+        let frees = size < old || (size == old && self.extents().mapped_end(node).await? > first);
         let mut handle = self.journal().start(ORPHAN_CREDITS + 3 + STEPS_AT_ONCE * FREE_CREDITS).await?;
-        if size < old {
+        if frees {
             self.before_truncation(node).await?;
         }
         self.zero_tail(&mut handle, node, size.min(old)).await?;
@@ -42,8 +45,7 @@ impl Contents<'_> {
             node.set_size(size);
             node.stamp_modified(stamp);
         }
-        let first = size.div_ceil(PAGE_BYTES);
-        if size < old {
+        if frees {
             onewrite_block::reached!("truncation while pages are written", self.pages().is_writing(&**node));
             self.pages().discard(node.file_number(), first..old.div_ceil(PAGE_BYTES));
             self.unreserve(node, first..u64::MAX);
@@ -53,7 +55,7 @@ impl Contents<'_> {
         self.load_inode_block(node.number()).await?;
         self.save(&mut handle, node);
         node.note_data_change(handle.tid());
-        if size < old {
+        if frees {
             handle = self.free_from(handle, node, first, STEPS_AT_ONCE).await?;
         }
         self.end_truncation(&mut handle, node).await

@@ -336,6 +336,9 @@ fn a_prompt_flusher_on_a_failing_device_leaves_the_error_to_the_writers() {
     let write = async move {
         for page in 0..CACHE_PAGES {
             writer.write(&file, page * PAGE_BYTES, &[1]).await?;
+            // The flusher tries first.
+            writer.runtime().sleep(Nanos::from_micros(1)).await;
+            assert!(writer.runtime().now() < Nanos::from_secs(1), "a writer waits for a flusher that has failed");
         }
         FsResult::Ok(())
     };

@@ -385,8 +385,8 @@ impl<F: Mountable> Filesystem for Door<F> {
         };
         self.ask("write", async move |server| {
             let wrote = server.write(server.numbers.open(ino, handle), offset, &bytes, (flags.0, writer)).await;
-            let is_elsewhere = wrote.as_ref().is_ok_and(|place| *place != offset);
-            written(reply, wrote.map(|_| bytes.len() as u32));
+            let is_elsewhere = wrote.as_ref().is_ok_and(|written| written.place != offset);
+            written(reply, wrote.map(|written| written.length as u32));
             if is_elsewhere {
                 forget(vec![ino], Box::new(|| ()));
             }

@@ -48,6 +48,28 @@ pub enum MountError {
         /// The system's error.
         error: io::Error,
     },
+    /// What programs wrote cannot be written to the image.
+    #[error(
+        "{path}: not unmounted: its image does not take what programs wrote: {error}; make room or mend the disk, or \
+         give it up with --lazy"
+    )]
+    Unsaved {
+        /// The directory.
+        path: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The mount had given up its image before it was ended.
+    #[error(
+        "{path}: unmounted, but its image had failed: {error}; what was not synced before is lost (the mount's log says \
+         why); `onewrite fsck` checks the image"
+    )]
+    Lost {
+        /// The directory.
+        path: String,
+        /// The system's error.
+        error: io::Error,
+    },
     /// The kernel or the helper refused the mount.
     #[error("{path}: the mount was refused: {error}{cure}")]
     Refused {

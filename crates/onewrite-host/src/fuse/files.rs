@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fuser::Errno;
 use onewrite_block::PAGE_SIZE;
-use onewrite_fs::{Allocation, AttributeChanges, Content, Ino, Manner, Position, SeekTarget};
+use onewrite_fs::{Allocation, AttributeChanges, Content, FsError, Ino, Manner, Position, SeekTarget};
 
 use super::convert::Answer;
 use super::handles::{Caching, Manners, Open, Opened};
@@ -46,6 +46,14 @@ pub(super) enum Synced {
     Data,
     /// Times and the like, too.
     Everything,
+}
+
+/// What a write did.
+pub(super) struct Written {
+    /// Offset of its first byte.
+    pub(super) place: u64,
+    /// Bytes written, from the first on; fewer than asked if there was no room for all.
+    pub(super) length: u64,
 }
 
 impl<F: Mountable> Server<F> {
@@ -117,7 +125,7 @@ impl<F: Mountable> Server<F> {
         offset: u64,
         bytes: &[u8],
         (flags, writer): (i32, Writer),
-    ) -> Answer<u64> {
+    ) -> Answer<Written> {
         let ino = open.ino;
         self.drop_privileges(ino, writer).await?;
         // The kernel may take the size of an aborted draft for the end of the file.
@@ -125,10 +133,22 @@ impl<F: Mountable> Server<F> {
         let position = if is_at_end { Position::End } else { Position::At(offset) };
         let content = Content::Bytes(bytes);
         let manner = manner(flags, offset, bytes.len() as u64);
-        Ok(match self.draft_to_change(open).await? {
-            Some(draft) => self.fs.draft_write(draft, ino, position, content).await?,
-            None => self.fs.write(ino, position, content, manner).await?,
-        })
+        let length = bytes.len() as u64;
+        if let Some(draft) = self.draft_to_change(open).await? {
+            let place = self.fs.draft_write(draft, ino, position, content).await?;
+            return Ok(Written { place, length });
+        }
+        let before = self.fs.attributes(ino).await?.size;
+        match self.fs.write(ino, position, content, manner).await {
+            Ok(place) => Ok(Written { place, length }),
+            Err(error @ FsError::NoSpace { .. }) => {
+                // What made the file longer is there; a program that is told of nothing would write it again.
+                let after = self.fs.attributes(ino).await?.size;
+                let length = if after > before { after.saturating_sub(offset).min(length) } else { 0 };
+                if length > 0 { Ok(Written { place: offset, length }) } else { Err(error.into()) }
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes a file durable; commits the draft that a change of a marked file began. Returns inodes whose pages must

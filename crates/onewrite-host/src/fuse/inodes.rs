@@ -3,12 +3,12 @@
 use fuser::{Errno, TimeOrNow};
 use onewrite_fs::{AttributeChanges, AttributeManner, Attributes, FileKind, FsError, Ino, Space, Timestamp};
 
-use super::STATS_ATTRIBUTE;
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller, timestamp};
 use super::handles::Open;
 use super::marks::MARK;
 use super::server::{Mountable, Server};
+use super::{STATS_ATTRIBUTE, SYNC_ATTRIBUTE};
 
 /// `XATTR_CREATE` and `XATTR_REPLACE` of setxattr(2).
 const CREATE: i32 = 1;
@@ -131,6 +131,12 @@ impl<F: Mountable> Server<F> {
         if name == STATS_ATTRIBUTE.as_bytes() && ino == self.fs.root() {
             return match caller == 0 || caller == self.owner {
                 true => serde_json::to_vec(&self.stats()).map_err(|_| Errno::EIO.into()),
+                false => Err(Errno::EACCES.into()),
+            };
+        }
+        if name == SYNC_ATTRIBUTE.as_bytes() && ino == self.fs.root() {
+            return match caller == 0 || caller == self.owner {
+                true => Ok(self.fs.sync().await.map(|()| Vec::new())?),
                 false => Err(Errno::EACCES.into()),
             };
         }

@@ -56,3 +56,7 @@ pub use table::is_mounted;
 /// The extended attribute of the mount's root with [`Stats`] as JSON. It is not listed; only root and the owner of the
 /// mount can read it.
 pub const STATS_ATTRIBUTE: &str = "system.onewrite.stats";
+
+/// The extended attribute of a mount's root whose reading writes everything to the disk, for who may end the mount. It
+/// has no bytes; what cannot be written is the error.
+const SYNC_ATTRIBUTE: &str = "system.onewrite.sync";

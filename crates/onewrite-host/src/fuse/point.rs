@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 
-use super::STATS_ATTRIBUTE;
 use super::error::MountError;
 use super::stats::{STATS_BYTES_MAX, Stats};
 use super::table::Entry;
+use super::{STATS_ATTRIBUTE, SYNC_ATTRIBUTE};
 
 /// Number of `/dev/fuse`: major 10, minor 229 (Linux's devices.txt).
 const FUSE_NUMBERS: (u32, u32) = (10, 229);
@@ -140,7 +140,7 @@ pub enum Ending {
 /// Ends the mount on `path`. After [`Ending::Clean`], the image is clean and free for others. A dead mount is detached.
 ///
 /// # Errors
-/// [`MountError`]: no mount of Onewrite, or programs use it.
+/// [`MountError`]: no mount of Onewrite, or programs use it, or its image does not take what they wrote.
 pub fn end_mount(path: &Path, ending: Ending) -> Result<(), MountError> {
     let shown = || path.display().to_string();
     let directory = without_links(path).map_err(|error| MountError::Directory { path: shown(), error })?;
@@ -151,12 +151,28 @@ pub fn end_mount(path: &Path, ending: Ending) -> Result<(), MountError> {
     let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
     let is_dead = directory.metadata().is_err_and(|error| is_dead(&error));
     let flags = if ending == Ending::Lazy || is_dead { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    let saved = if ending == Ending::Clean && !is_dead { save(&directory) } else { Ok(()) };
+    let is_given_up = |error: &io::Error| error.raw_os_error() == Some(Errno::ROFS.raw_os_error());
+    if let Err(error) = &saved
+        && !is_given_up(error)
+    {
+        return saved.map_err(|error| MountError::Unsaved { path: shown(), error });
+    }
     take_off(&directory, flags).map_err(|error| MountError::Kept { path: shown(), error })?;
     if let (Some(process), Ending::Clean) = (process, ending) {
         // A signal interrupts the wait, and the caller's handler decides what it means.
         while poll(&mut [PollFd::new(&process, PollFlags::IN)], None) == Err(Errno::INTR) {}
     }
-    Ok(())
+    saved.map_err(|error| MountError::Lost { path: shown(), error })
+}
+
+/// Has the mount on `directory` write everything to its image, where a failure still finds somebody to tell.
+fn save(directory: &Path) -> io::Result<()> {
+    match rustix::fs::getxattr(directory, SYNC_ATTRIBUTE, &mut [0_u8; 1][..]) {
+        // A mount of an older program.
+        Ok(_) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Asks the mount on `directory` for its statistics.

@@ -140,3 +140,38 @@ fn a_full_file_system_refuses_and_goes_on() {
     assert!(again, "the space did not come back");
     place.unmount();
 }
+
+#[test]
+fn a_write_that_finds_room_for_a_part_says_how_much() {
+    for place in [Mounted::unmounted(16), Mounted::unmounted_f2fs(64)] {
+        let Some(place) = place else { return };
+        let mut place = place.mounted("").unwrap();
+        let mut file = File::options().append(true).create(true).open(place.at("f")).unwrap();
+        let mut told = 0;
+        let error = loop {
+            match file.write(&vec![9; 1_000_000]) {
+                Ok(count) => told += count as u64,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((error.raw_os_error(), file.metadata().unwrap().len()), (Some(28), told));
+        drop(file);
+        place.unmount();
+    }
+}
+
+#[test]
+fn what_an_allocation_took_before_it_failed_comes_back_with_a_truncation() {
+    let Some(mut place) = Mounted::new(16, "") else { return };
+    let free = |place: &Mounted| rustix::fs::statvfs(place.at("")).unwrap().f_bfree;
+    let before = free(&place);
+    place.shell("! fallocate -l 64M big 2> /dev/null");
+    assert!(free(&place) < before / 2, "it keeps what it got");
+    place.shell("truncate -s 0 big; sync big");
+    let is_free = (0..500).any(|_| {
+        crate::support::pause(20);
+        free(&place) + 8 > before
+    });
+    assert!(is_free, "{} of {before} blocks are free", free(&place));
+    place.unmount();
+}

@@ -38,6 +38,22 @@ fn when_umount_of_onewrite_returns_the_image_is_clean_and_free() {
 }
 
 #[test]
+fn umount_of_onewrite_refuses_to_lose_what_the_host_has_no_room_for() {
+    let Some(place) = Mounted::unmounted(64) else { return };
+    place.shell_beside("mkdir small; mount -t tmpfs -o size=12m none small; cp --sparse=always image small/image");
+    assert!(place.mount("small/image", "").status.success());
+    place.shell_beside("head -c 9000000 /dev/urandom > small/filler || true");
+    fs::write(place.at("f"), vec![7; 6 << 20]).unwrap();
+    let told = refusal(&place.onewrite(&["umount", "mnt"]), 3);
+    assert!(told.contains("No space left") && told.contains("--lazy"), "{told}");
+    assert!(is_mounted(&place));
+    fs::remove_file(place.beside("small/filler")).unwrap();
+    patiently(|| place.onewrite(&["umount", "mnt"]));
+    assert_eq!(text(&place.onewrite(&["cat", "small/image:/f"])).len(), 6 << 20);
+    place.shell_beside("umount small");
+}
+
+#[test]
 fn a_mount_right_after_umount_waits_for_the_one_that_ends() {
     let Some(place) = Mounted::new(64, "data=data") else { return };
     let mut place = Some(place);

@@ -36,6 +36,24 @@ fn an_open_file_lives_without_a_name_and_gives_its_space_back() {
 }
 
 #[test]
+fn a_file_that_is_known_without_being_open_outlives_one_that_is_renamed_over_it() {
+    let Some(mut place) = Mounted::new(64, "") else { return };
+    fs::write(place.at("old"), b"old").unwrap();
+    fs::write(place.at("new"), b"new").unwrap();
+    let known = rustix::fs::open(place.at("old"), OFlags::PATH, Mode::empty()).unwrap();
+    fs::rename(place.at("new"), place.at("old")).unwrap();
+    fs::write(place.at("other"), b"other").unwrap();
+    let status = rustix::fs::fstat(&known).unwrap();
+    assert_eq!((status.st_nlink, status.st_size), (0, 3));
+    assert_eq!(
+        (fs::read(place.at("old")).unwrap(), fs::read(place.at("other")).unwrap()),
+        (b"new".into(), b"other".into())
+    );
+    drop(known);
+    place.unmount();
+}
+
+#[test]
 fn a_number_that_the_kernel_knows_is_given_to_nobody_else() {
     let Some(mut place) = Mounted::new(64, "") else { return };
     fs::write(place.at("first"), b"first").unwrap();

@@ -73,6 +73,7 @@ fn privileges_go_when_owner_or_content_change() {
         ("j", "fallocate -p -o 0 -l 4 j"),
     ] {
         program(name);
+        assert_eq!(mode(&place, name), 0o6777, "the kernel knows it now");
         place.shell(&format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -ec '{line}'"));
         assert_eq!(mode(&place, name), 0o777, "{line}");
     }

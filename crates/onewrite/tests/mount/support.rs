@@ -137,6 +137,11 @@ impl Mounted {
         text(&self.run("sh", &["-ec", line]).unwrap())
     }
 
+    /// Runs a shell line in the scratch directory; returns its output.
+    pub fn shell_beside(&self, line: &str) -> String {
+        text(&Command::new("sh").args(["-ec", line]).current_dir(&self.scratch).output().unwrap())
+    }
+
     /// Checks the image of a mount that was killed. The kernel lets go of the image a moment after the process ended.
     pub fn fsck_after_kill(&self) -> Output {
         for _ in 0..500 {

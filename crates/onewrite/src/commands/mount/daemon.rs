@@ -4,9 +4,9 @@
 //! output. Until that word, the new process reports errors on the terminal; after it, in the log.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -110,7 +110,10 @@ fn checked_log(path: &Path, directory: &Path) -> anyhow::Result<File> {
     let mut head = Vec::new();
     Read::by_ref(&mut file).take(LOG_HEAD.len() as u64).read_to_end(&mut head)?;
     match &*head {
-        [] => file.write_all(LOG_HEAD)?,
+        [] => {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+            file.write_all(LOG_HEAD)?;
+        }
         LOG_HEAD => (),
         _ => bail!("it exists, and is not a log of a mount"),
     }
@@ -161,10 +164,13 @@ mod tests {
         assert!(told("absent/log").contains("No such file"));
         assert!(format!("{:#}", open_log(Some(Path::new("-")), &mount).unwrap_err()).contains("--foreground"));
         assert!(format!("{:#}", open_log(Some(Path::new("/dev/full")), &mount).unwrap_err()).contains("not a regular"));
+        std::fs::write(room.join("log"), b"").unwrap();
+        std::fs::set_permissions(room.join("log"), Permissions::from_mode(0o666)).unwrap();
         for line in [&b"one\n"[..], b"two\n"] {
             open_log(Some(&room.join("log")), &mount).unwrap().write_all(line).unwrap();
         }
         assert_eq!(std::fs::read(room.join("log")).unwrap(), [LOG_HEAD, b"one\ntwo\n"].concat());
+        assert_eq!(std::fs::metadata(room.join("log")).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read(room.join("notes")).unwrap(), b"mine");
         std::fs::remove_dir_all(room).unwrap();
     }
