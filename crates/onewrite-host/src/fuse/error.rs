@@ -50,8 +50,8 @@ pub enum MountError {
     },
     /// What programs wrote cannot be written to the image.
     #[error(
-        "{path}: not unmounted: its image does not take what programs wrote: {error}; make room or mend the disk, or \
-         give it up with --lazy"
+        "{path}: not unmounted: its image does not take what programs wrote: {error} (the mount's log says why); make \
+         room or mend the disk, or give it up with --lazy"
     )]
     Unsaved {
         /// The directory.

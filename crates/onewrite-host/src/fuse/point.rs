@@ -149,15 +149,14 @@ pub fn end_mount(path: &Path, ending: Ending) -> Result<(), MountError> {
     }
     let process = read_stats(&directory).ok().and_then(|stats| Pid::from_raw(stats.pid as i32));
     let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
-    let is_dead = directory.metadata().is_err_and(|error| is_dead(&error));
-    let flags = if ending == Ending::Lazy || is_dead { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    let saved = if ending == Ending::Clean && !is_dead { save(&directory) } else { Ok(()) };
+    let saved = if ending == Ending::Clean { save(&directory) } else { Ok(()) };
+    let is_dead = saved.as_ref().err().is_some_and(is_dead) || directory.metadata().is_err_and(|error| is_dead(&error));
     let is_given_up = |error: &io::Error| error.raw_os_error() == Some(Errno::ROFS.raw_os_error());
-    if let Err(error) = &saved
-        && !is_given_up(error)
-    {
+    let saved = if is_dead { Ok(()) } else { saved };
+    if saved.as_ref().is_err_and(|error| !is_given_up(error)) {
         return saved.map_err(|error| MountError::Unsaved { path: shown(), error });
     }
+    let flags = if ending == Ending::Lazy || is_dead { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     take_off(&directory, flags).map_err(|error| MountError::Kept { path: shown(), error })?;
     if let (Some(process), Ending::Clean) = (process, ending) {
         // A signal interrupts the wait, and the caller's handler decides what it means.

@@ -45,7 +45,8 @@ fn umount_of_onewrite_refuses_to_lose_what_the_host_has_no_room_for() {
     place.shell_beside("head -c 9000000 /dev/urandom > small/filler || true");
     fs::write(place.at("f"), vec![7; 6 << 20]).unwrap();
     let told = refusal(&place.onewrite(&["umount", "mnt"]), 3);
-    assert!(told.contains("No space left") && told.contains("--lazy"), "{told}");
+    assert!(told.contains("does not take what programs wrote") && told.contains("--lazy"), "{told}");
+    assert!(fs::read_to_string(place.beside("log")).unwrap().contains("No space left"));
     assert!(is_mounted(&place));
     fs::remove_file(place.beside("small/filler")).unwrap();
     patiently(|| place.onewrite(&["umount", "mnt"]));
