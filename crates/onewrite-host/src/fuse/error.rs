@@ -61,8 +61,8 @@ pub enum MountError {
     },
     /// The mount had given up its image before it was ended.
     #[error(
-        "{path}: unmounted, but its image had failed: {error}; what was not synced before is lost (the mount's log says \
-         why); `onewrite fsck` checks the image"
+        "{path}: unmounted, but its image had failed: {error}; what was not synced before is lost (the mount's log \
+         says why); `onewrite fsck` checks the image"
     )]
     Lost {
         /// The directory.
