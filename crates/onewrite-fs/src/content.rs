@@ -87,10 +87,18 @@ impl Data {
     /// The bytes, copied into one buffer.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.pages.len() * PAGE_SIZE);
-        self.pages.iter().for_each(|page| bytes.extend_from_slice(&page.bytes()[..]));
-        bytes.truncate(self.skip + self.length);
-        bytes.drain(..self.skip);
+        self.append_to(&mut bytes);
         bytes
+    }
+
+    /// Appends the bytes to `bytes`.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        let (mut skip, mut left) = (self.skip, self.length);
+        for page in &self.pages {
+            let length = left.min(PAGE_SIZE - skip);
+            bytes.extend_from_slice(&page.bytes()[skip..skip + length]);
+            (skip, left) = (0, left - length);
+        }
     }
 }
 
@@ -107,5 +115,16 @@ mod tests {
         assert_eq!(content.part_of_page(100, 1).1.len(), 2004);
         assert_eq!(content.whole_page(0, 0), Some(pattern_page(5, 0, 0)));
         assert_eq!(content.whole_page(100, 0), None);
+    }
+
+    #[test]
+    fn data_is_the_bytes_behind_the_skipped_ones() {
+        let page = |seed| pattern_page(seed, 0, 0);
+        let all: Vec<u8> = [1, 2, 3].iter().flat_map(|seed| page(*seed).bytes().to_vec()).collect();
+        let pages = vec![page(1), page(2), page(3)];
+        for (skip, length) in [(0, 0), (0, 3 * PAGE_SIZE), (7, 5), (4095, 4098), (100, 3 * PAGE_SIZE - 100)] {
+            let data = Data { pages: pages.clone(), skip, length };
+            assert!(data.to_vec() == all[skip..skip + length], "{length} bytes from {skip} on");
+        }
     }
 }

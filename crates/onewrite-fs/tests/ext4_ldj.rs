@@ -8,7 +8,7 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Executor, Geometry, HostProfile, Image, Nanos, PAGE_SIZE, RamDisk, Time, TrimRead};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
-use support::volume::{image, new_disk, save, with_mount};
+use support::volume::{contents, image, new_disk, save, with_mount};
 use support::{Scratch, assert_clean, run, text};
 
 const MIB: u64 = 1024 * 1024;
@@ -103,6 +103,49 @@ fn log_space_before_the_tail_reads_zeros() {
         let log = log_of(&image(device), &format!("{trim_read:?}"));
         assert_eq!(log.len(), 1024 * PAGE_SIZE);
         assert!(log[PAGE_SIZE..].iter().all(|byte| *byte == 0), "{trim_read:?}: something is left in the log");
+    }
+}
+
+/// A compressed log holds more blocks than it has itself, and one transaction may revoke all of them.
+#[test]
+fn a_transaction_revokes_more_blocks_than_a_compressed_log_has() {
+    for mode in [Mode::DataCmp, Mode::Ldj, Mode::LdjPaper] {
+        let options = MountOptions { checkpoint_age: Nanos::from_secs(3600), ..MountOptions::new(mode) };
+        let (outcome, device) =
+            with_mount(Box::new(disk(1024, TrimRead::Zeros)), options, move |fs, port| async move {
+                let pages = 12_000;
+                let zeros = Content::Pattern { seed: 1, compressible_percent: 100, length: pages * PAGE };
+                let file = fs.create(fs.root(), b"old", NewNode::FILE).await?;
+                fs.write(file, Position::At(0), zeros, Manner::default()).await?;
+                fs.fsync(file).await?;
+                fs.unlink(fs.root(), b"old").await?;
+                fs.sync().await?;
+                let new = fs.create(fs.root(), b"new", NewNode::FILE).await?;
+                for page in 0..4000 {
+                    let bytes = [page as u8 | 1; PAGE_SIZE];
+                    fs.write(new, Position::At(page * PAGE), Content::Bytes(&bytes), Manner::default()).await?;
+                }
+                fs.sync().await?;
+                let cut = RamDisk::with_image(contents(&port).await?, port.geometry().clone());
+                Ok((fs.counters(), cut))
+            });
+        let (counters, cut) = outcome.expect("no error");
+        assert_eq!(counters.forced_checkpoints, 0, "{mode}: all was in the log when it was revoked");
+        // The blocks of the old file are the new one's; recovery must not bring their old content back.
+        let recovered = with_mount(Box::new(cut), MountOptions::new(mode), move |fs, _| async move {
+            let new = fs.lookup(fs.root(), b"new").await?;
+            for page in 0..4000 {
+                let read = fs.read(new, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert!(read == [page as u8 | 1; PAGE_SIZE], "{mode}: page {page}");
+            }
+            Ok(())
+        });
+        recovered.0.expect("no error");
+        for (name, device) in [("unmounted", device), ("recovered", recovered.1)] {
+            let scratch = Scratch::new(&format!("revokes-{mode}-{name}"));
+            save(&image(device), &scratch.path("image"));
+            assert_clean(&scratch.path("image"));
+        }
     }
 }
 

@@ -418,8 +418,9 @@ pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, `atomic:OPERATIONS` (with drafts of
     /// atomic files, in modes that log content), `shares:OPERATIONS` (with shared pages), `swarm:OPERATIONS` (each
     /// draws its kinds of operation, the seed its image and log, if not given), `guided:OPERATIONS` (each reaches a
-    /// mark that none before it did), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`, or
-    /// `script:ACTIONS` (see docs/crash-model.md).
+    /// mark that none before it did), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`,
+    /// `script:ACTIONS` (see docs/crash-model.md), or `sqlite:JOURNAL_MODE[:SYNCHRONOUS][:attached]` (databases that
+    /// SQLite judges, see docs/sqlite.md).
     #[arg(required_unless_present = "run")]
     pub workload: Option<String>,
     /// Instead of a workload, run this shell line on a mount, with the mount as working directory, and judge what a
@@ -435,9 +436,9 @@ pub struct Crash {
     /// Onewrite recovers the states.
     #[arg(long, value_name = "OPTIONS", requires = "run", conflicts_with = "mode")]
     pub kernel: Option<String>,
-    /// Keep the image and the tree of a failure of --check in this new directory [default: one in the directory for
-    /// temporary files].
-    #[arg(long, value_name = "DIR", requires = "run")]
+    /// Keep the image and the tree of a failure of --check, or of sqlite:…, in this new directory [default: one in the
+    /// directory for temporary files].
+    #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
     /// Options of job files.
     #[command(flatten)]

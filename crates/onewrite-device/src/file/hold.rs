@@ -172,7 +172,10 @@ fn lock(path: &Path, file: &File, access: Access) -> Result<(), Error> {
         }
         let named: Vec<String> = holders.iter().map(Locker::to_string).collect();
         let by = if named.is_empty() { "another program".to_owned() } else { named.join(", ") };
-        return Err(busy(path, Use { by: format!("in use by {by}"), cure: "wait or stop it".into() }));
+        return Err(busy(
+            path,
+            Use { by: format!("in use by {by}"), cure: "wait or stop it (a mount: `onewrite umount DIR`)".into() },
+        ));
     }
 }
 

@@ -20,6 +20,7 @@
 //! While it is open, it keeps others out; it refuses a file or disk that others use (`hold`).
 
 mod carrier;
+mod copies;
 mod hold;
 mod line;
 mod open;
@@ -42,10 +43,11 @@ use onewrite_block::{
 };
 
 use carrier::{Carrier, Ended, Inline};
+use copies::{copy_in, copy_out};
 use line::{Footprint, Line};
 use ring::Ring;
 use threads::Threads;
-use work::{Alignment, Extent, Work, copy_out};
+use work::{Alignment, Extent, Work};
 
 pub use hold::{Access, Hold};
 pub use users::loops_on;
@@ -162,16 +164,28 @@ impl FileDisk {
     /// Copies from or to the host's page cache are done at once: a copy takes less time than a submission.
     fn give(&mut self, number: usize, operation: Operation) -> Option<Ended> {
         let is_cached = self.submission != Submission::Blocking && self.alignment == Alignment::Any;
-        if let Operation::Write { start, pages, .. } = &operation
-            && let Some(result) = is_cached.then(|| copy_out(&self.file, *start, pages)).flatten()
-        {
-            self.note_written(Extent::of_pages(*start, pages.len() as u64));
-            return Some(Ended { number, work: Work::written(), result });
+        match &operation {
+            Operation::Read { start, count } if is_cached => {
+                if let Some(pages) = copy_in(&self.file, *start, *count) {
+                    self.complete(number, Ok(pages));
+                    return None;
+                }
+            }
+            Operation::Write { start, pages, .. } if is_cached => {
+                if let Some(result) = copy_out(&self.file, *start, pages) {
+                    self.note_written(Extent::of_pages(*start, pages.len() as u64));
+                    return Some(Ended { number, work: Work::written(), result });
+                }
+            }
+            _ => (),
         }
         let mut work = self.work(operation);
-        match is_cached.then(|| work.copy(&self.file)).flatten() {
-            Some(result) => Some(Ended { number, work, result }),
-            None => self.carrier.give(number, work),
+        match (&work, is_cached) {
+            (Work::Write(_), true) => {
+                let result = work.carry_out(&self.file);
+                Some(Ended { number, work, result })
+            }
+            _ => self.carrier.give(number, work),
         }
     }
 

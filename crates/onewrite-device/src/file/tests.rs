@@ -174,6 +174,19 @@ fn a_flush_that_fails_between_two_runs_is_remembered() {
     assert_eq!(told.completed(), [(0, false)]);
 }
 
+#[test]
+fn a_flush_fails_once_others_made_the_file_shorter_be_it_by_a_byte() {
+    for (name, missing) in [("by-a-byte", 1), ("by-a-page", PAGE_SIZE as u64)] {
+        let mut told = Told::new(name);
+        told.disk.file.set_len(16 * PAGE_SIZE as u64 - missing).unwrap();
+        told.submit([Request::flush(Cause::Data)]);
+        told.script.end(0, Ok(()));
+        assert_eq!(told.completed(), [(0, false)], "{name}");
+        told.submit([write(1, 1)]);
+        assert_eq!(told.completed(), [(0, false)], "{name}");
+    }
+}
+
 /// Says that a test of the ring did nothing.
 pub(super) fn skipped(test: &str, reason: &str) {
     onewrite_testing::skipped!("{test}: the kernel refuses io_uring: {reason}");

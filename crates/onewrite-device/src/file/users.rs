@@ -173,7 +173,7 @@ impl Locker {
 impl fmt::Display for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.program {
-            Some(name) => write!(f, "{} ({name})", self.process),
+            Some(name) => write!(f, "process {} ({name})", self.process),
             None => write!(f, "what process {} left behind", self.process),
         }
     }

@@ -6,20 +6,17 @@
 //!   interruptions and the end of the file in the same way.
 
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::os::unix::fs::FileExt;
 
 use onewrite_block::{Lpn, PAGE_SIZE, Page, Remap};
 use rustix::fs::FallocateFlags;
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 
 use super::reflink;
 
 /// Alignment of memory that is valid for every direct transfer.
 const DIRECT_ALIGNMENT: usize = 4096;
-
-/// Most pieces of memory of one call: IOV_MAX of Linux.
-const SLICES_MAX: usize = 1024;
 
 /// Required alignment of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,21 +83,6 @@ impl Work {
         }
     }
 
-    /// Does the work if it is a pure copy between our memory and the host's page cache: a write, or a read of cached
-    /// bytes. `None` if a carrier must do the rest.
-    pub(super) fn copy(&mut self, file: &File) -> Option<io::Result<()>> {
-        match self {
-            Work::Read(transfer) => {
-                let offset = transfer.rest().offset;
-                let rest = IoSliceMut::new(transfer.rest_mut());
-                let length = rustix::io::preadv2(file, &mut [rest], offset, ReadWriteFlags::NOWAIT).ok()?;
-                transfer.take(Direction::In, Ok(length))
-            }
-            Work::Write(_) => Some(self.carry_out(file)),
-            Work::Flush | Work::Trim(_) | Work::Share(_) => None,
-        }
-    }
-
     /// Does the work with blocking calls.
     pub(super) fn carry_out(&mut self, file: &File) -> io::Result<()> {
         match self {
@@ -123,35 +105,6 @@ impl Work {
             Work::Share(pairs) => reflink::share(file, pairs),
         }
     }
-}
-
-/// Writes pages from where they lie into the host's page cache; `None` if some have to be generated.
-pub(super) fn copy_out(file: &File, start: Lpn, pages: &[Page]) -> Option<io::Result<()>> {
-    let held: Option<Vec<IoSlice>> =
-        pages.iter().map(|page| page.held_bytes().map(|bytes| IoSlice::new(bytes))).collect();
-    let offset = Extent::of_pages(start, 0).offset;
-    Some(write_slices(&mut held?, offset, |slices, offset| rustix::io::pwritev(file, slices, offset)))
-}
-
-/// Writes all slices, however few bytes `write` takes at once.
-fn write_slices(
-    mut rest: &mut [IoSlice<'_>],
-    mut offset: u64,
-    mut write: impl FnMut(&[IoSlice<'_>], u64) -> rustix::io::Result<usize>,
-) -> io::Result<()> {
-    while !rest.is_empty() {
-        let most = rest.len().min(SLICES_MAX);
-        match write(&rest[..most], offset) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(length) => {
-                IoSlice::advance_slices(&mut rest, length);
-                offset += length as u64;
-            }
-            Err(Errno::INTR) => (),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }
 
 /// Empty memory with capacity for `length` bytes from the returned index on. The memory is filled up to that index.
@@ -252,8 +205,6 @@ fn trim(file: &File, Extent { offset, length }: Extent) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use onewrite_block::Pattern;
-
     use super::*;
 
     fn transfer(pages: u32) -> Transfer {
@@ -294,45 +245,6 @@ mod tests {
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::WriteZero);
         let end = write.take(Direction::Out, Err(Errno::NOSPC.into())).unwrap();
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::StorageFull);
-    }
-
-    #[test]
-    fn pages_are_written_from_where_they_lie_and_generated_ones_are_left_to_others() {
-        let path = std::env::temp_dir().join(format!("onewrite-copy-out-{}", std::process::id()));
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
-        let pages: Vec<Page> = (0..SLICES_MAX + 3).map(|number| Page::from_slice(&number.to_le_bytes())).collect();
-        assert!(copy_out(&file, Lpn(2), &pages).unwrap().is_ok());
-        let mut bytes = vec![1; (SLICES_MAX + 5) * PAGE_SIZE];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        assert!(bytes[..2 * PAGE_SIZE].iter().all(|byte| *byte == 0));
-        let written = bytes[2 * PAGE_SIZE..].chunks_exact(PAGE_SIZE).map(Page::from_slice);
-        assert!(written.eq(pages));
-        let generated = Page::pattern(Pattern { seed: 1, compressible_percent: 0 });
-        assert!(copy_out(&file, Lpn(0), &[Page::ZEROS, generated]).is_none());
-    }
-
-    #[test]
-    fn slices_are_written_whole_however_few_bytes_go_at_once() {
-        let bytes: Vec<u8> = (0..3 * PAGE_SIZE).map(|index| index as u8 ^ (index >> 8) as u8).collect();
-        for most in [1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1] {
-            let mut slices: Vec<IoSlice> = bytes.chunks(PAGE_SIZE).map(IoSlice::new).collect();
-            let (mut written, mut calls) = (Vec::new(), 0);
-            let take = |slices: &[IoSlice<'_>], offset: u64| {
-                calls += 1;
-                if calls % 3 == 0 {
-                    return Err(Errno::INTR);
-                }
-                assert_eq!(offset, 100 + written.len() as u64);
-                let part: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).take(most).collect();
-                written.extend_from_slice(&part);
-                Ok(part.len())
-            };
-            write_slices(&mut slices, 100, take).unwrap();
-            assert!(written == bytes, "{most} bytes at once");
-        }
-        let full = write_slices(&mut [IoSlice::new(&bytes)], 0, |_, _| Err(Errno::NOSPC)).unwrap_err();
-        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]

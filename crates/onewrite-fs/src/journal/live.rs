@@ -167,6 +167,11 @@ impl Live {
         self.logged.contains_key(&block)
     }
 
+    /// Number of blocks that lie in the log, live or committing.
+    pub(super) fn logged_count(&self) -> usize {
+        self.logged.len()
+    }
+
     /// Notes that `tid` is about to commit: it logs `blocks` and takes at most `log_blocks` of the ring.
     pub(super) fn note_logged(&mut self, tid: TransactionId, blocks: impl Iterator<Item = BlockNo>, log_blocks: u32) {
         self.promised = log_blocks;

@@ -367,7 +367,7 @@ impl Journal {
     pub(crate) fn transaction_blocks_max(&self) -> usize {
         let ring_blocks = self.live.borrow().ring_blocks() as usize;
         let most = ring_blocks.div_ceil(4).min(self.options.transaction_blocks_max).min(TRANSACTION_BLOCKS_MAX);
-        let around = self.log_blocks_of(most) - most + self.revoke_blocks_max();
+        let around = self.log_blocks_of(most) - most + self.revoke_blocks_of(ring_blocks);
         most.min(ring_blocks.saturating_sub(around + self.padding_blocks()))
     }
 

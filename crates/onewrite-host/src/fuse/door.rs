@@ -360,7 +360,7 @@ impl<F: Mountable> Filesystem for Door<F> {
     ) {
         self.ask("read", async move |server| {
             match server.read(server.numbers.open(ino, handle), offset, size, flags.0).await {
-                Ok(bytes) => reply.data(&bytes),
+                Ok(data) => server.in_one_piece(&data, |bytes| reply.data(bytes)),
                 Err(Refusal(error)) => reply.error(error),
             }
         });

@@ -48,6 +48,12 @@ pub enum MountError {
         /// The system's error.
         error: io::Error,
     },
+    /// Another user made the mount.
+    #[error("{path}: not unmounted: another user mounted it; that user or root can end it")]
+    Foreign {
+        /// The directory.
+        path: String,
+    },
     /// What programs wrote cannot be written to the image.
     #[error(
         "{path}: not unmounted: its image does not take what programs wrote: {error} (the mount's log says why); make \

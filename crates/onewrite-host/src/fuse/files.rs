@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fuser::Errno;
 use onewrite_block::PAGE_SIZE;
-use onewrite_fs::{Allocation, AttributeChanges, Content, FsError, Ino, Manner, Position, SeekTarget};
+use onewrite_fs::{Allocation, AttributeChanges, Content, Data, FsError, Ino, Manner, Position, SeekTarget};
 
 use super::convert::Answer;
 use super::handles::{Caching, Manners, Open, Opened};
@@ -109,13 +109,20 @@ impl<F: Mountable> Server<F> {
     }
 
     /// Reads as the handle sees the file: its draft, or what was committed.
-    pub(super) async fn read(&self, open: Open, offset: u64, size: u32, flags: i32) -> Answer<Vec<u8>> {
+    pub(super) async fn read(&self, open: Open, offset: u64, size: u32, flags: i32) -> Answer<Data> {
         let length = u64::from(size);
-        let read = match self.handles.draft(open) {
+        Ok(match self.handles.draft(open) {
             Some(draft) => self.fs.draft_read(draft, open.ino, offset, length).await?,
             None => self.fs.read(open.ino, offset, length, manner(flags, offset, length)).await?,
-        };
-        Ok(read.to_vec())
+        })
+    }
+
+    /// Calls `reply` with the bytes in one piece. They are collected in memory that is kept for the next reply.
+    pub(super) fn in_one_piece(&self, data: &Data, reply: impl FnOnce(&[u8])) {
+        let mut bytes = self.reply_bytes.borrow_mut();
+        bytes.clear();
+        data.append_to(&mut bytes);
+        reply(&bytes);
     }
 
     /// Writes into the handle's draft, or into the file; returns where the bytes went.
@@ -225,7 +232,7 @@ impl<F: Mountable> Server<F> {
         if shared > 0 {
             return Ok(shared as u32);
         }
-        let content = self.read(from.0, from.1, length.min(COPY_BYTES_MAX) as u32, 0).await?;
+        let content = self.read(from.0, from.1, length.min(COPY_BYTES_MAX) as u32, 0).await?.to_vec();
         if content.is_empty() {
             return Ok(0);
         }

@@ -203,7 +203,10 @@ fn by_helper<F: Mountable>(
         MountFlag::Sync => Some(MountOption::Sync),
     }));
     Session::new(door, directory, &config).map_err(|error| {
+        let may_use =
+            rustix::fs::access("/dev/fuse", rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK).is_ok();
         let cure = match request.access {
+            _ if !may_use => "; this user may not use /dev/fuse: as root, chmod 666 /dev/fuse",
             Access::Everybody => "; allow_other needs the line user_allow_other in /etc/fuse.conf",
             Access::Owner => "; the directory must be this user's own",
         };

@@ -47,7 +47,7 @@ pub use error::MountError;
 pub use kernel::{Access, KernelMount, MountFlag, MountRequest};
 pub use line_file::LineFile;
 pub use pattern::NamePattern;
-pub use point::{Ending, MountPoint, detach, end_mount, read_stats};
+pub use point::{Ended, Ending, MountPoint, detach, end_mount, read_stats};
 pub use recorded_file::RecordedFile;
 pub use server::{Names, Server, serve};
 pub use stats::{Latency, Stats};

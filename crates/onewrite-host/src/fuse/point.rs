@@ -137,11 +137,20 @@ pub enum Ending {
     Lazy,
 }
 
+/// What a mount was that has been ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its process served it.
+    Alive,
+    /// Its process had died before.
+    Dead,
+}
+
 /// Ends the mount on `path`. After [`Ending::Clean`], the image is clean and free for others. A dead mount is detached.
 ///
 /// # Errors
 /// [`MountError`]: no mount of Onewrite, or programs use it, or its image does not take what they wrote.
-pub fn end_mount(path: &Path, ending: Ending) -> Result<(), MountError> {
+pub fn end_mount(path: &Path, ending: Ending) -> Result<Ended, MountError> {
     let shown = || path.display().to_string();
     let directory = without_links(path).map_err(|error| MountError::Directory { path: shown(), error })?;
     if !Entry::topmost(&directory).is_some_and(|entry| entry.is_ours()) {
@@ -151,18 +160,26 @@ pub fn end_mount(path: &Path, ending: Ending) -> Result<(), MountError> {
     let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
     let saved = if ending == Ending::Clean { save(&directory) } else { Ok(()) };
     let is_dead = saved.as_ref().err().is_some_and(is_dead) || directory.metadata().is_err_and(|error| is_dead(&error));
-    let is_given_up = |error: &io::Error| error.raw_os_error() == Some(Errno::ROFS.raw_os_error());
-    let saved = if is_dead { Ok(()) } else { saved };
-    if saved.as_ref().is_err_and(|error| !is_given_up(error)) {
-        return saved.map_err(|error| MountError::Unsaved { path: shown(), error });
+    let is = |error: &io::Error, number: Errno| error.raw_os_error() == Some(number.raw_os_error());
+    let is_given_up = |error: &io::Error| is(error, Errno::ROFS);
+    let is_foreign = saved.as_ref().is_err_and(|error| is(error, Errno::ACCESS) || is(error, Errno::PERM));
+    if is_foreign && !geteuid().is_root() {
+        return Err(MountError::Foreign { path: shown() });
     }
+    // Root cannot ask another user's mount; the kernel lets it end it.
+    let saved = if is_dead || is_foreign { Ok(()) } else { saved };
+    let saved = match saved {
+        Err(error) if !is_given_up(&error) => return Err(MountError::Unsaved { path: shown(), error }),
+        saved => saved,
+    };
     let flags = if ending == Ending::Lazy || is_dead { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     take_off(&directory, flags).map_err(|error| MountError::Kept { path: shown(), error })?;
     if let (Some(process), Ending::Clean) = (process, ending) {
         // A signal interrupts the wait, and the caller's handler decides what it means.
         while poll(&mut [PollFd::new(&process, PollFlags::IN)], None) == Err(Errno::INTR) {}
     }
-    saved.map_err(|error| MountError::Lost { path: shown(), error })
+    saved.map_err(|error| MountError::Lost { path: shown(), error })?;
+    Ok(if is_dead { Ended::Dead } else { Ended::Alive })
 }
 
 /// Has the mount on `directory` write everything to its image, where a failure still finds somebody to tell.

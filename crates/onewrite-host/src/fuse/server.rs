@@ -1,5 +1,6 @@
 //! Server: the core's side of a mount. It takes letters, answers each in a task, and ends the mount.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Server<F> {
     begin: Nanos,
     latencies: Latencies,
     under_way: Rc<UnderWay>,
+    /// The bytes of the last reply to a read.
+    pub(super) reply_bytes: RefCell<Vec<u8>>,
     marker: Box<dyn Fn(u64)>,
     /// Names of files that are atomic for every program.
     pub(super) atomic_names: Option<NamePattern>,
@@ -70,6 +73,7 @@ impl<F: Mountable> Server<F> {
             begin: runtime.now(),
             latencies: Latencies::default(),
             under_way: UnderWay::new(runtime),
+            reply_bytes: RefCell::default(),
             marker: Box::new(|_| ()),
             atomic_names: None,
         }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The type of our mounts in the table.
@@ -33,9 +34,12 @@ impl Entry {
     }
 }
 
-/// Whether a mount of Onewrite shows `source`: its image or profile.
+/// Whether a mount of Onewrite shows `source`: its image, by this name or another, or its profile.
 pub fn is_mounted(source: &str) -> bool {
-    entries().iter().any(|entry| entry.is_ours() && entry.source == source)
+    let file = |path: &str| std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    let wanted = file(source);
+    let is_source = |entry: &Entry| entry.source == source || (wanted.is_some() && file(&entry.source) == wanted);
+    entries().iter().any(|entry| entry.is_ours() && is_source(entry))
 }
 
 fn entries() -> Vec<Entry> {

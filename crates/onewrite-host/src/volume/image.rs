@@ -11,13 +11,15 @@ use std::time::SystemTime;
 use onewrite_block::{Choices, PAGE_SIZE, Page};
 use onewrite_fs::ext4::mkfs::{self, MkfsError, MkfsOptions};
 use onewrite_fs::{BlockNo, FsError};
+use rustix::process::{getegid, geteuid};
 
 use super::error::VolumeError;
 
 /// The smallest image: smaller ones would have no journal.
 const SIZE_BYTES_MIN: u64 = 8 << 20;
 
-/// Makes an image of `size_bytes` at `path`, with an empty ext4 and its journal in it. Durable when it returns. Takes
+/// Makes an image of `size_bytes` at `path`, with an empty ext4 and its journal in it; its root directory belongs to
+/// this process's user. Durable when it returns. Takes
 /// no more room than its metadata; the rest is a hole.
 ///
 /// # Errors
@@ -44,6 +46,7 @@ fn plan(size_bytes: u64) -> Result<Vec<(BlockNo, Page)>, VolumeError> {
     let mut choices = Choices::new(random_seed(unix_seconds)).stream("mkfs", 0);
     let options = MkfsOptions {
         unix_time: unix_seconds as u32,
+        root_owner: (geteuid().as_raw(), getegid().as_raw()),
         device_is_zeroed: true,
         journal_blocks: Some(mkfs::default_journal_blocks(size_bytes / PAGE_SIZE as u64)),
         ..MkfsOptions::new(size_bytes, &mut choices)

@@ -9,13 +9,14 @@ use onewrite_crash::{
     SwarmMachine, Violation, Workload, WorkloadSpec, device_pages,
 };
 use onewrite_device::{Layer, Profile};
-use onewrite_fs::PolicyKind;
 use onewrite_fs::f2fs::{Clean, FsyncMode};
 use onewrite_fs::journal::padding_warnings;
+use onewrite_fs::{AnyFs, PolicyKind};
 
 use super::{FileChanges, LayerChoice, Machine, eviction_spot, job_file, mode, refused, streams};
 use crate::error::LabError;
 use crate::session::{JobSpec, crash_workloads};
+use crate::sqlite::{SqliteProof, SqliteProved, prove};
 use crate::workload::filebench::Personality;
 use crate::workload::postmark;
 
@@ -308,7 +309,8 @@ impl CrashExperiment {
                 JobSpec::Fio(job_file((name, self.job_text.as_deref()), &self.file, self.runtime, machine)?)
             }
             None => {
-                return refused(format!("{name}: neither a job file nor {}, {}", WorkloadSpec::forms(), streams()));
+                let forms = format!("{}, {}", WorkloadSpec::forms(), SqliteProof::FORM);
+                return refused(format!("{name}: neither a job file nor {forms}, {}", streams()));
             }
         };
         Ok(Box::new(crash_workloads(&job, self.seed)?))
@@ -365,6 +367,31 @@ impl Exploration {
         match &self.subject {
             Explored::Ext4(ext4) => Some(ext4),
             Explored::F2fs(_) => None,
+        }
+    }
+
+    /// Names of the directories in the root of a new file system.
+    pub fn directories(&self) -> &'static [&'static str] {
+        match &self.subject {
+            Explored::Ext4(ext4) => ext4.directories(),
+            Explored::F2fs(f2fs) => f2fs.directories(),
+        }
+    }
+
+    /// Judges what power cuts leave of databases of SQLite, in the empty directory `room`; `watch` hears the numbers of
+    /// states and of checks.
+    ///
+    /// # Errors
+    /// If the run or the exploration itself fails.
+    pub fn prove_sqlite(
+        &self,
+        proof: SqliteProof,
+        room: &Path,
+        watch: &dyn Fn(u64, u64),
+    ) -> Result<SqliteProved, LabError> {
+        match self.subject {
+            Explored::Ext4(ext4) => prove(ext4, |fs| AnyFs::Ext4(Box::new(fs)), (proof, &self.options), room, watch),
+            Explored::F2fs(f2fs) => prove(f2fs, |fs| AnyFs::F2fs(Box::new(fs)), (proof, &self.options), room, watch),
         }
     }
 

@@ -121,10 +121,9 @@ impl<'s> Course<'s> {
         self.options.enter(Phase::Formatting, self.runtime.now())?;
         Ok(FormatOptions {
             journal_bytes,
-            stage_bytes: 0,
             is_zeroed: self.runtime.is_virtual(),
             unix_time: (self.runtime.civil_now().0 / 1_000_000_000) as u32,
-            label: String::new(),
+            ..FormatOptions::default()
         })
     }
 

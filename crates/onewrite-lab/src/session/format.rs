@@ -25,6 +25,8 @@ pub struct FormatOptions {
     pub is_zeroed: bool,
     /// Creation time, in seconds since 1970.
     pub unix_time: u32,
+    /// User and group that own the root directory.
+    pub root_owner: (u32, u32),
     /// Name of the volume.
     pub label: String,
 }
@@ -87,6 +89,7 @@ pub fn plan_ext4(port: &DevicePort, options: &FormatOptions, choices: &mut Choic
     let plan = mkfs::plan(&MkfsOptions {
         journal_blocks: Some(journal_blocks),
         unix_time: options.unix_time,
+        root_owner: options.root_owner,
         label: options.label.clone(),
         device_is_zeroed: options.is_zeroed,
         ..MkfsOptions::new(size_bytes, choices)
@@ -114,6 +117,7 @@ pub fn plan_f2fs(port: &DevicePort, options: &FormatOptions, choices: &mut Choic
         stage_bytes: options.stage_bytes,
         zones: port.geometry().zones,
         unix_time: options.unix_time,
+        root_owner: options.root_owner,
         label: options.label.clone(),
         device_is_zeroed: options.is_zeroed,
         ..f2fs::MkfsOptions::new(size_bytes, choices)

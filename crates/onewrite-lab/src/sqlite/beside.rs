@@ -31,11 +31,22 @@ use crate::error::LabError;
 pub(super) struct Core {
     pub(super) fs: Rc<AnyFs>,
     pub(super) runtime: Runtime,
+    marker: Box<dyn Fn(u64)>,
 }
 
 impl Core {
     pub(super) fn new(fs: Rc<AnyFs>, runtime: Runtime) -> Core {
-        Core { fs, runtime }
+        Core { fs, runtime, marker: Box::new(|_| ()) }
+    }
+
+    /// The same, which calls `marker` for each [`Core::mark`].
+    pub(super) fn with_marker(self, marker: impl Fn(u64) + 'static) -> Core {
+        Core { marker: Box::new(marker), ..self }
+    }
+
+    /// Notes that what happened so far has come to `number`.
+    pub(super) fn mark(&self, number: u64) {
+        (self.marker)(number);
     }
 
     /// Whether the mode has atomic files.

@@ -139,7 +139,7 @@ impl SqliteJob {
 }
 
 /// The one of `all` called `part`, in capitals or not, as SQLite takes its modes.
-fn known<T: Copy>(name: &str, part: &str, all: &[T], name_of: fn(T) -> &'static str) -> Result<T, LabError> {
+pub(super) fn known<T: Copy>(name: &str, part: &str, all: &[T], name_of: fn(T) -> &'static str) -> Result<T, LabError> {
     all.iter().copied().find(|one| name_of(*one).eq_ignore_ascii_case(part)).ok_or_else(|| {
         let names: Vec<_> = all.iter().copied().map(name_of).collect();
         LabError::Option(format!("{name}: `{part}` is none of {}", names.join(", ")))

@@ -22,6 +22,7 @@ mod db_bench;
 mod facebook;
 mod gmail;
 mod job;
+mod proof;
 mod storage;
 
 use std::num::NonZeroI32;
@@ -34,6 +35,8 @@ use onewrite_sqlite::Seeded;
 use self::beside::{Core, beside};
 pub(crate) use self::job::BYTES;
 pub use self::job::{Journal, Kind, SqliteJob};
+pub(crate) use self::proof::prove;
+pub use self::proof::{Kept, SqliteProof, SqliteProved, Synchronous};
 use crate::driver::JobMeasure;
 use crate::error::LabError;
 use crate::workload::JobPlan;

@@ -14,5 +14,6 @@ mod mkfs;
 mod report;
 mod session;
 mod sqlite;
+mod sqlite_cuts;
 mod support;
 mod trace;

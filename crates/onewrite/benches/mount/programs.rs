@@ -63,10 +63,15 @@ impl Program {
     }
 }
 
-/// Runs every program on ours, the kernel's and the host's file system in turn, and prints the table.
+/// Runs every program on ours, fuse2fs, the kernel's and the host's file system in turn, and prints the table.
 pub fn compare(rounds: usize) {
-    let all =
-        [System::Ours("ordered"), System::Ours("data+async"), System::Kernel("kernel", "data=ordered"), System::Host];
+    let all = [
+        System::Ours("ordered"),
+        System::Ours("data+async"),
+        System::Fuse2fs,
+        System::Kernel("kernel", "data=ordered"),
+        System::Host,
+    ];
     let systems: Vec<System> = all.into_iter().filter(System::is_possible).collect();
     let programs: Vec<Program> = Program::ALL.into_iter().filter(|program| program.is_possible()).collect();
     let mut best = vec![vec![f64::INFINITY; systems.len()]; programs.len()];

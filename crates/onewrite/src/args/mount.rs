@@ -39,7 +39,9 @@ const OPTIONS: &str = "\
                    last of two options that contradict each other counts
   cache=SIZE       page cache of the file system [64MiB]
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
-  commit=SECONDS   age at which a transaction commits by itself [5]
+  commit=SECONDS   age at which a transaction commits by itself [5]; content
+                   that waits for its blocks (see nodelalloc) is written 30 s
+                   after its change
   max_batch_time=USEC  longest time for which a commit waits for others that
                    sync, so that they share it; 0: never [15000]
   clean=WAY        how F2FS cleans: copy, or share by SHARE [copy]
@@ -75,7 +77,7 @@ pub struct Mount {
     /// Options, separated by commas.
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub options: Vec<String>,
-    /// Stay in the foreground, and log to standard error.
+    /// Stay in the foreground, and log to standard error (without --log).
     #[arg(short, long)]
     pub foreground: bool,
     /// Log to this file, which is new, empty or a log of a mount [default: one named after DIR in /var/log/onewrite, or

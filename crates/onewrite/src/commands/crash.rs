@@ -2,6 +2,7 @@
 
 mod application;
 mod marks;
+mod sqlite;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use onewrite_crash::{Report, Shrunk, Stage, Violation};
 use onewrite_lab::experiment::CrashExperiment;
+use onewrite_lab::sqlite::SqliteProof;
 
 use super::job::{changes, named, warn};
 use crate::args::Crash;
@@ -30,6 +32,12 @@ pub fn crash(args: &Crash) -> anyhow::Result<ExitCode> {
             bail!("--run records a mount of ext4; leave --fs f2fs out");
         };
         return application::application(ext4, &exploration.options, &Wanted { run, check, args });
+    }
+    if let Some(proof) = args.workload.as_deref().and_then(SqliteProof::named) {
+        return sqlite::sqlite(&exploration, proof?, args);
+    }
+    if args.keep.is_some() {
+        bail!("--keep is for --run and sqlite:…; a workload of the file system prints the command that repeats it");
     }
     let workloads = experiment.workloads(&exploration)?;
     let bar = Bar::new("crash", if args.faults { "runs" } else { "states" });

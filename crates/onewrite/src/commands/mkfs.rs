@@ -13,6 +13,7 @@ use onewrite_lab::experiment::{disk, wall_time};
 use onewrite_lab::session::{FormatOptions, Formatted, Unfinished, held_by, plan_ext4, plan_f2fs};
 use onewrite_lab::transfer::{CopyIn, HostTree, Left, Origin, Transferred, weigh};
 use onewrite_lab::{LabError, Partial};
+use rustix::process::{getegid, geteuid};
 
 use super::cp::tell_left;
 use crate::args::{Mkfs, NewFs};
@@ -38,7 +39,9 @@ pub fn mkfs(args: &Mkfs) -> anyhow::Result<ExitCode> {
         journal_bytes: args.journal_size,
         stage_bytes: args.stage.unwrap_or(0),
         is_zeroed: is_new,
+        // With a seed nothing of this host is in the image.
         unix_time: if args.seed.is_some() { 0 } else { unix_time() },
+        root_owner: if args.seed.is_some() { (0, 0) } else { (geteuid().as_raw(), getegid().as_raw()) },
         label: args.label.clone(),
     };
     let (force, from, kind) = (args.force, args.from.clone(), args.fs);

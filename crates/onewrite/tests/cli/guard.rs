@@ -213,7 +213,7 @@ fn of_two_that_write_one_is_refused_by_the_name_of_the_other() {
     let mut first = Started::start(&scratch, "cp one i.img:/one");
     first.wait_until(|| disk_bytes(&scratch.path("i.img")) > before);
     first.signal("-STOP");
-    let holder = format!("in use by {} (onewrite)", first.0.id());
+    let holder = format!("in use by process {} (onewrite)", first.0.id());
     for command in ["cp two i.img:/two", "mkfs i.img --force", "ls i.img", "run varmail --device ./i.img --force"] {
         refused(&scratch.onewrite(command), &[&holder, "wait or stop it"]);
     }

@@ -296,3 +296,34 @@ assert accepted > 0, (accepted, refused)
 ",
     );
 }
+
+/// The commit takes the slow card 100 milliseconds; until then the owner's changes are refused, and what it reads is the
+/// draft.
+#[test]
+fn while_a_commit_is_under_way_its_owner_may_only_read() {
+    let Some(place) = Mounted::emulated("microsd-adata", "data=data,size=64M") else { return };
+    run(
+        &place,
+        "
+import threading
+owner = file('f', bytes(8192))
+features(owner)
+fcntl.ioctl(owner, START)
+for place in range(12):
+    os.pwrite(owner, b'n' * 65536, place * 65536)
+committer = threading.Thread(target=fcntl.ioctl, args=(owner, COMMIT))
+committer.start()
+time.sleep(.02)
+said = [refusal(*call) for call in (
+    (os.pwrite, owner, b'x', 4096), (os.ftruncate, owner, 0), (fcntl.ioctl, owner, START),
+    (fcntl.ioctl, owner, COMMIT))]
+read = os.pread(owner, 4, 4096)
+assert committer.is_alive(), 'the commit was over too early to show anything'
+committer.join()
+equal(said, ['EBUSY'] * 4)
+equal((read, os.pread(owner, 4, 4096), os.fstat(owner).st_size), (b'nnnn', b'nnnn', 12 * 65536))
+os.pwrite(owner, b'x', 4096)
+equal(os.pread(owner, 2, 4096), b'xn')
+",
+    );
+}

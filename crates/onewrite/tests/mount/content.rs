@@ -162,16 +162,21 @@ fn a_write_that_finds_room_for_a_part_says_how_much() {
 
 #[test]
 fn what_an_allocation_took_before_it_failed_comes_back_with_a_truncation() {
-    let Some(mut place) = Mounted::new(16, "") else { return };
-    let free = |place: &Mounted| rustix::fs::statvfs(place.at("")).unwrap().f_bfree;
-    let before = free(&place);
-    place.shell("! fallocate -l 64M big 2> /dev/null");
-    assert!(free(&place) < before / 2, "it keeps what it got");
-    place.shell("truncate -s 0 big; sync big");
-    let is_free = (0..500).any(|_| {
-        crate::support::pause(20);
-        free(&place) + 8 > before
-    });
-    assert!(is_free, "{} of {before} blocks are free", free(&place));
-    place.unmount();
+    for place in [Mounted::unmounted(16), Mounted::unmounted_f2fs(64)] {
+        let Some(mut place) = place.and_then(|place| place.mounted("")) else { return };
+        let free = |place: &Mounted| rustix::fs::statvfs(place.at("")).unwrap().f_bfree;
+        for (line, size) in [("fallocate -l 640M big", 0), ("echo a > big; fallocate -n -l 640M big", 2)] {
+            let before = free(&place);
+            place.shell(&format!("! ({line}) 2> /dev/null"));
+            assert!(free(&place) < before / 2, "it keeps what it got: {line}");
+            place.shell(&format!("truncate -s {size} big; sync big"));
+            let is_free = (0..500).any(|_| {
+                crate::support::pause(20);
+                free(&place) + 8 > before
+            });
+            assert!(is_free, "{} of {before} blocks are free: {line}", free(&place));
+            place.shell("rm big");
+        }
+        place.unmount();
+    }
 }

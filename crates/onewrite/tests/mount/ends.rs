@@ -67,6 +67,23 @@ fn a_mount_right_after_umount_waits_for_the_one_that_ends() {
     place.unwrap().unmount();
 }
 
+/// A mount waits for one that ends, not for one that serves.
+#[test]
+fn an_image_is_known_as_mounted_by_all_its_names() {
+    let Some(mut place) = Mounted::new(64, "") else { return };
+    place.shell_beside("ln image hard; ln -s image soft; cp image other");
+    let hard = place.beside("hard");
+    for (name, is_mounted) in [("image", true), ("hard", true), ("soft", true), ("other", false), ("absent", false)] {
+        let found = onewrite_host::fuse::is_mounted(place.beside(name).to_str().unwrap());
+        assert_eq!(found, is_mounted, "{name}");
+    }
+    for name in ["image", "hard", "soft"] {
+        assert!(refusal(&place.onewrite(&["mount", name, "mnt", "--log", "log2"]), 3).contains("is in use by"));
+    }
+    place.unmount();
+    assert!(!onewrite_host::fuse::is_mounted(hard.to_str().unwrap()));
+}
+
 #[test]
 fn umount_refuses_while_programs_use_the_mount_unless_it_is_lazy() {
     let Some(place) = Mounted::new(64, "") else { return };
@@ -109,6 +126,43 @@ fn a_mount_that_hides_another_says_so() {
 }
 
 #[test]
+fn a_signal_takes_no_mount_of_others_off() {
+    let Some(place) = Mounted::new(64, "") else { return };
+    assert_eq!(fs::read_link(format!("/proc/{}/cwd", place.process())).unwrap(), Path::new("/"));
+    fs::write(place.at("f"), b"ours").unwrap();
+    place.shell_beside("mount -t tmpfs none mnt; echo theirs > mnt/f");
+    kill_process(Pid::from_raw(place.process() as i32).unwrap(), Signal::TERM).unwrap();
+    place.wait_for_end();
+    assert_eq!(fs::read(place.at("f")).unwrap(), b"theirs\n");
+    place.shell_beside("umount mnt");
+    place.check();
+    assert_eq!(text(&place.onewrite(&["cat", "image:/f"])), "ours");
+}
+
+#[test]
+fn a_read_only_mount_ends_without_a_complaint_and_fsyncs_there_succeed() {
+    for place in [Mounted::unmounted(64), Mounted::unmounted_f2fs(64)] {
+        let Some(place) = place.and_then(|place| place.mounted("")) else { return };
+        fs::write(place.at("f"), b"f").unwrap();
+        patiently(|| place.onewrite(&["umount", "mnt"]));
+        let place = place.mounted("ro").unwrap();
+        fs::File::open(place.at("f")).unwrap().sync_all().unwrap();
+        patiently(|| place.onewrite(&["umount", "mnt"]));
+    }
+}
+
+#[test]
+fn umount_tells_that_the_process_had_died() {
+    let Some(place) = Mounted::new(64, "") else { return };
+    kill(&place);
+    let ended = place.onewrite(&["umount", "mnt"]);
+    assert!(
+        ended.status.success() && String::from_utf8_lossy(&ended.stderr).contains("its process had died"),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn a_directory_is_judged_before_the_image_is_replayed() {
     let Some(place) = Mounted::new(64, "data=data") else { return };
     fs::write(place.at("f"), b"synced").unwrap();
@@ -140,30 +194,50 @@ fn mount_and_umount_run_the_program_under_the_names_of_their_helpers() {
     fs::remove_file(Path::new("/var/log/onewrite").join(log)).unwrap();
 }
 
-/// Runs a shell line in the scratch directory as a user without privileges.
+/// Runs a shell line in the scratch directory as a user without privileges, who may use FUSE: a device node of the
+/// scratch directory hides that of the host, which only root may use on some machines.
 fn as_nobody(place: &Mounted, line: &str) -> Output {
-    let mut user = Command::new("setpriv");
-    user.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-ec", line]);
-    user.env("ONEWRITE", env!("CARGO_BIN_EXE_onewrite")).current_dir(place.beside("")).output().unwrap()
+    apart(place, "exec $NOBODY sh -ec \"$1\"", line)
+}
+
+/// Runs `script` as root, with a line as its argument, where every user may use FUSE; `$NOBODY` and `$OTHER` before a
+/// command make it that of a user without privileges.
+fn apart(place: &Mounted, script: &str, line: &str) -> Output {
+    let before = "mknod fuse c 10 229; chmod 666 fuse; mount --bind fuse /dev/fuse; rm fuse";
+    let user = |name, id| format!("{name}='setpriv --reuid={id} --regid={id} --clear-groups'");
+    let script = format!("{before}; {}; {}; {script}", user("NOBODY", 65_534), user("OTHER", 65_533));
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-ec", &script, "sh", line]).current_dir(place.beside("")).output().unwrap()
 }
 
 #[test]
 fn an_ordinary_user_mounts_through_the_helper_of_fuse() {
     let Some(place) = Mounted::unmounted(64) else { return };
-    for path in ["", "image", "mnt"] {
+    fs::remove_file(place.beside("image")).unwrap();
+    for path in ["", "mnt"] {
         fs::set_permissions(place.beside(path), fs::Permissions::from_mode(0o777)).unwrap();
         chown(place.beside(path), Some(65534), Some(65534)).unwrap();
     }
-    if !as_nobody(&place, "test -x $ONEWRITE && test -w /dev/fuse").status.success() {
-        skipped!("an ordinary user can neither reach the program nor /dev/fuse here");
+    // Nobody may not enter every directory that the program may have been built in.
+    fs::copy(env!("CARGO_BIN_EXE_onewrite"), place.beside("program")).unwrap();
+    if !as_nobody(&place, "./program --version && test -w /dev/fuse && command -v fusermount3").status.success() {
+        skipped!("no fusermount3, or root may not make a device node here");
         return;
     }
-    let without = as_nobody(&place, "PATH=/nowhere $ONEWRITE mount image mnt --log log");
+    text(&as_nobody(&place, "./program mkfs image --size 64MiB; ./program mkfs image.f2fs --fs f2fs --size 64MiB"));
+    let without = as_nobody(&place, "PATH=/nowhere ./program mount image mnt --log log");
     assert!(refusal(&without, 3).contains("fuse3"));
-    let lines = "$ONEWRITE mount image mnt --log log; echo hello > mnt/f; $ONEWRITE stats mnt; $ONEWRITE umount mnt";
+    let lines = "./program mount image mnt --log log; echo hello > mnt/f; ./program stats mnt; ./program umount mnt; \
+                 ./program mount image.f2fs mnt --log log; echo f2fs > mnt/f; ./program umount mnt";
     let told = text(&as_nobody(&place, lines));
     assert!(told.contains("mode ordered"), "{told}");
     assert_eq!(text(&place.onewrite(&["cat", "image:/f"])), "hello\n");
+    assert_eq!(text(&place.onewrite(&["cat", "image.f2fs:/f"])), "f2fs\n");
+    // The kernel does not let root into that mount, and root ends it all the same; another user does not.
+    let ends = "$NOBODY ./program mount image mnt --log log; if $OTHER ./program umount mnt 2> told; then exit 9; fi; \
+                grep -q 'another user mounted it' told; ./program umount mnt; ! mountpoint -q mnt";
+    text(&apart(&place, ends, ""));
+    place.wait_until_free();
     place.check();
 }
 

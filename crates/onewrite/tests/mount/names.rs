@@ -218,3 +218,29 @@ fn file_handles_outlive_the_mount_and_open_only_what_has_a_name() {
     assert_eq!(open(&gone), "ESTALE", "the number may be another file's now");
     place.unmount();
 }
+
+/// The kernel counts a lookup of each entry that it got from a listing. One more on our side, and the inode stays for
+/// ever, though it has no name.
+#[test]
+fn files_that_were_listed_give_their_inodes_back() {
+    let Some(mut place) = Mounted::new(64, "") else { return };
+    let free = |place: &Mounted| rustix::fs::statvfs(place.at("")).unwrap().f_ffree;
+    let before = free(&place);
+    fs::create_dir(place.at("d")).unwrap();
+    let names = 3000;
+    for number in 0..names {
+        File::create(place.at(&format!("d/a name of some length, number {number}"))).unwrap();
+    }
+    // The first listing after the kernel forgot the names comes with attributes.
+    fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+    assert_eq!(place.shell("ls -l d | wc -l").trim(), (names + 1).to_string());
+    let listed = &place.stats()["requests"]["readdirplus"]["count"];
+    assert!(listed.as_u64().is_some_and(|count| count > 3), "{listed} listings with attributes");
+    fs::remove_dir_all(place.at("d")).unwrap();
+    let is_free = (0..500).any(|_| {
+        crate::support::pause(20);
+        free(&place) == before
+    });
+    assert!(is_free, "{} of {before} inodes are free", free(&place));
+    place.unmount();
+}

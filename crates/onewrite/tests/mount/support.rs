@@ -59,7 +59,21 @@ impl Mounted {
         Mounted::made(megabytes, "f2fs")
     }
 
+    /// The emulated device `profile`, mounted with `options`; its latencies are real.
+    pub fn emulated(profile: &str, options: &str) -> Option<Mounted> {
+        let mut place = Mounted::scratch("emulated")?;
+        text(&place.mount(profile, options));
+        place.process = place.stats()["pid"].as_u64().unwrap() as u32;
+        Some(place)
+    }
+
     fn made(megabytes: u32, kind: &'static str) -> Option<Mounted> {
+        let place = Mounted::scratch(kind)?;
+        text(&place.onewrite(&["mkfs", "image", "--fs", kind, "--size", &format!("{megabytes}MiB")]));
+        Some(place)
+    }
+
+    fn scratch(kind: &'static str) -> Option<Mounted> {
         if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
             skipped!("a mount needs root and /dev/fuse");
             return None;
@@ -67,9 +81,7 @@ impl Mounted {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let scratch = std::env::temp_dir().join(format!("onewrite-mount-{}-{number}", std::process::id()));
         std::fs::create_dir_all(scratch.join("mnt")).unwrap();
-        let place = Mounted { scratch, process: 0, kind };
-        text(&place.onewrite(&["mkfs", "image", "--fs", kind, "--size", &format!("{megabytes}MiB")]));
-        Some(place)
+        Some(Mounted { scratch, process: 0, kind })
     }
 
     /// Mounts the image.
@@ -140,6 +152,11 @@ impl Mounted {
     /// Runs a shell line in the scratch directory; returns its output.
     pub fn shell_beside(&self, line: &str) -> String {
         text(&Command::new("sh").args(["-ec", line]).current_dir(&self.scratch).output().unwrap())
+    }
+
+    /// Waits until no process has the image open.
+    pub fn wait_until_free(&self) {
+        assert!(self.fsck_after_kill().status.success());
     }
 
     /// Checks the image of a mount that was killed. The kernel lets go of the image a moment after the process ended.

@@ -139,7 +139,10 @@ impl Writer<'_> {
         let size = usize::from(self.layout().inode_size);
         for (number, slot) in (first..).map(InodeNo).zip(bytes.chunks_exact_mut(size)) {
             let inode = match number {
-                ROOT_INODE => self.directory_inode(self.placement.root_block, 1, 0o755, 3),
+                ROOT_INODE => {
+                    let (uid, gid) = self.options.root_owner;
+                    Inode { uid, gid, ..self.directory_inode(self.placement.root_block, 1, 0o755, 3) }
+                }
                 JOURNAL_INODE if self.geometry.journal_blocks > 0 => self.journal_inode(),
                 FIRST_INODE => self.directory_inode(self.placement.lost_and_found, LOST_AND_FOUND_BLOCKS, 0o700, 2),
                 _ => continue,

@@ -28,6 +28,8 @@ pub struct MkfsOptions {
     pub hash_seed: [u8; 16],
     /// Creation time, in seconds since 1970.
     pub unix_time: u32,
+    /// User and group that own the root directory.
+    pub root_owner: (u32, u32),
     /// Features, a subset of [`MkfsOptions::DEFAULT_FEATURES`]; `journal_blocks` decides about the journal's.
     pub features: Features,
     /// The device reads as zeros where nobody wrote, so inode tables and journal need no zeros written.
@@ -58,6 +60,7 @@ impl MkfsOptions {
             uuid: random_uuid(choices),
             hash_seed: random_uuid(choices),
             unix_time: 0,
+            root_owner: (0, 0),
             features: MkfsOptions::DEFAULT_FEATURES,
             device_is_zeroed: false,
         }

@@ -200,6 +200,7 @@ fn root_inode(layout: &Layout, options: &MkfsOptions, own: BlockNo, names: Block
     let mut raw = RawInode::new_zeroed();
     raw.i_mode = U16::new(0o040_755);
     raw.i_inline = inline::EXTRA_ATTR;
+    [raw.i_uid, raw.i_gid] = [options.root_owner.0, options.root_owner.1].map(U32::new);
     raw.i_links = U32::new(2);
     (raw.i_size, raw.i_blocks) = (U64::new(PAGE_SIZE as u64), U64::new(2));
     [raw.i_atime, raw.i_ctime, raw.i_mtime] = [time; 3];

@@ -31,6 +31,8 @@ pub struct MkfsOptions {
     pub checkpoint_version: u32,
     /// Creation time, in seconds since 1970.
     pub unix_time: u32,
+    /// User and group that own the root directory.
+    pub root_owner: (u32, u32),
     /// The device reads as zeros where nobody wrote, so SIT and NAT need no zeros written.
     pub device_is_zeroed: bool,
 }
@@ -51,6 +53,7 @@ impl MkfsOptions {
             uuid: random_uuid(choices),
             checkpoint_version: choices.bits() as u32 >> 1 | 1,
             unix_time: 0,
+            root_owner: (0, 0),
             device_is_zeroed: false,
         }
     }

@@ -124,6 +124,9 @@ impl F2fs {
 impl Volume {
     /// Makes everything durable.
     pub(super) async fn sync_everything(&self) -> FsResult<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
         self.check_writable()?;
         for _ in 0..ATTEMPTS {
             self.pages.dirty_files().sync_all(self).await?;

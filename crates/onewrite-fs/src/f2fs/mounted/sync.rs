@@ -46,6 +46,9 @@ pub(super) enum Synced {
 impl Syncs<'_> {
     /// See `FileSystem::fsync` and `fdatasync`.
     pub(super) async fn sync_file(&self, file: &Rc<File>, what: Synced) -> FsResult<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
         if let Some(stage) = &self.stage {
             return self.stage_file(stage, file).await;
         }

@@ -17,11 +17,14 @@ impl Contents<'_> {
     pub(super) async fn set_size(&self, file: &Rc<File>, size: u64) -> FsResult<()> {
         self.move_out_content(file).await?;
         let before = file.size();
-        if size < before {
-            self.zero_tail(file, size).await?;
+        if size <= before {
+            // As Linux does, a truncation to the size that it has gives back what `fallocate` took behind it.
+            if size < before {
+                self.zero_tail(file, size).await?;
+            }
             self.free_pages(file, size.div_ceil(PAGE_BYTES)..u64::MAX).await?;
             self.note_hole(file, size..u64::MAX);
-        } else if size > before {
+        } else {
             self.zero_tail(file, before).await?;
         }
         file.change_raw(|raw| raw.i_size.set(size));

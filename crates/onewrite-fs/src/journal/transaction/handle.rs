@@ -89,9 +89,25 @@ impl Journal {
         }
     }
 
-    /// Maximum number of revoke blocks of one transaction: it revokes only blocks that lie in the log.
-    pub(in crate::journal) fn revoke_blocks_max(&self) -> usize {
-        self.live.borrow().ring_blocks() as usize / self.log.style().revokes_max() + 1
+    /// Maximum number of revoke blocks of the running transaction: it revokes only blocks that lie in the log when it
+    /// does. A compressed log may hold many more of them than it has blocks.
+    fn revoke_blocks_max(&self) -> usize {
+        match self.options.commit.encoding() {
+            Encoding::Blocks => self.revoke_blocks_of(self.live.borrow().ring_blocks() as usize),
+            Encoding::Frames | Encoding::Streams => {
+                // While it runs, no block joins those in the log.
+                self.revoke_blocks_of(self.running.borrow().revokes.len() + self.live.borrow().logged_count())
+            }
+        }
+    }
+
+    /// Maximum number of log blocks that `revokes` revokes take.
+    pub(in crate::journal) fn revoke_blocks_of(&self, revokes: usize) -> usize {
+        let plain = revokes / self.log.style().revokes_max() + 1;
+        match self.options.commit.encoding() {
+            Encoding::Blocks | Encoding::Frames => plain,
+            Encoding::Streams => plain + plain / 255 + 1,
+        }
     }
 
     /// Whether the log has room for `needed` blocks. If not, requests a checkpoint, or a commit if no transaction is
@@ -147,7 +163,7 @@ impl Journal {
         let ended = std::mem::replace(&mut *running, next);
         drop(running);
         self.committing.replace(Some(Committing { tid: ended.tid, ordered: ended.ordered.clone() }));
-        let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_max();
+        let log_blocks = self.log_blocks_of(ended.blocks.len()) + self.revoke_blocks_of(ended.revokes.len());
         let freeze = |(&block, &owner): (&BlockNo, &Owner)| Some((block, content(owner)?));
         let frozen: Vec<(BlockNo, Page)> = ended.blocks.iter().filter_map(freeze).collect();
         onewrite_block::reached!("logged page gone at its seal", frozen.len() < ended.blocks.len());

@@ -65,10 +65,9 @@ impl Run {
             let runtime = port.runtime().clone();
             let format = FormatOptions {
                 journal_bytes: Some(self.log_bytes),
-                stage_bytes: 0,
                 is_zeroed: true,
                 unix_time: (runtime.civil_now().0 / 1_000_000_000) as u32,
-                label: String::new(),
+                ..FormatOptions::default()
             };
             plan_ext4(&port, &format, &mut Choices::new(1))?.write(&port).await?;
             port.device_mut().reset_counters();

@@ -28,7 +28,7 @@ use onewrite_host::fuse::{Access, KernelMount, MountPoint, MountRequest, Names, 
 use onewrite_lab::experiment::wall_time;
 
 use self::program::{Ran, acknowledged, run_program};
-use self::room::Room;
+pub use self::room::Room;
 use crate::args::Crash;
 use crate::output::write_json;
 use crate::progress::Bar;
@@ -44,10 +44,7 @@ pub struct Wanted<'a> {
 /// Runs the program, explores, and tells what was found.
 pub fn application(subject: &Ext4Subject, options: &ExploreOptions, wanted: &Wanted<'_>) -> anyhow::Result<ExitCode> {
     let room = Room::new()?;
-    let keep = wanted.args.keep.as_deref();
-    if let Some(keep) = keep.filter(|keep| keep.exists()) {
-        bail!("--keep {}: it exists; name a new directory", keep.display());
-    }
+    let kept = kept_at(wanted.args)?;
     let application = match &wanted.args.kernel {
         Some(mount_options) => kernel::record(subject, options, wanted.run, mount_options, &room)?,
         None => record(subject, options, (wanted.run, &room))?,
@@ -78,13 +75,22 @@ pub fn application(subject: &Ext4Subject, options: &ExploreOptions, wanted: &Wan
         write_json(path, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
     let Some(failure) = &report.failure else { return Ok(ExitCode::SUCCESS) };
-    let kept = match keep {
-        Some(keep) => keep.to_owned(),
-        None => std::env::temp_dir().join(format!("onewrite-crash-{}", std::process::id())),
-    };
-    keep_failure(subject, failure, &kept).with_context(|| kept.display().to_string())?;
-    tell_failure(failure, wanted, &kept);
+    keep_failure(subject.directories(), failure, &kept).with_context(|| kept.display().to_string())?;
+    tell_failure(failure, &kept);
+    let (kept, check) = (kept.display(), quoted(wanted.check));
+    errln!("check again: cd {kept}/tree && ONEWRITE_ACKED={kept}/acked sh -c {check}");
+    errln!("violations: Application 1");
     Ok(ExitCode::FAILURE)
+}
+
+/// The directory for what a failure leaves.
+pub fn kept_at(args: &Crash) -> anyhow::Result<PathBuf> {
+    match &args.keep {
+        Some(keep) if keep.exists() => bail!("--keep {}: it exists; name a new directory", keep.display()),
+        // A printed command goes into a directory first.
+        Some(keep) => Ok(std::path::absolute(keep)?),
+        None => Ok(std::env::temp_dir().join(format!("onewrite-crash-{}", std::process::id()))),
+    }
 }
 
 /// Runs the program on a mount of a new image; returns the recording.
@@ -133,6 +139,7 @@ fn run_on(
     let server = Rc::new(server);
     serve(&executor, server, inbox)??;
     drop(beside.join());
+    stop::check()?;
     let outcome = ran.lock().unwrap_or_else(PoisonError::into_inner).take();
     outcome.unwrap_or_else(|| bail!("--run: the mount ended before the program"))
 }
@@ -166,7 +173,8 @@ fn lines(tokens: &[String]) -> String {
     tokens.iter().map(|token| format!("{token}\n")).collect()
 }
 
-fn tell(report: &ApplicationReport, seconds: f64) {
+/// Tells how much was judged.
+pub fn tell(report: &ApplicationReport, seconds: f64) {
     let ApplicationReport { states, possible, checks, .. } = report;
     note!("{states} distinct states of {possible} drawn, {checks} checks of distinct trees, in {seconds:.1} s");
     if report.failure.is_none() {
@@ -174,7 +182,8 @@ fn tell(report: &ApplicationReport, seconds: f64) {
     }
 }
 
-fn tell_failure(failure: &ApplicationFailure, wanted: &Wanted<'_>, kept: &Path) {
+/// Tells what was refused, and where it is kept.
+pub fn tell_failure(failure: &ApplicationFailure, kept: &Path) {
     let kept = kept.display();
     errln!("\nBROKEN Application: the check did not accept what a power cut at {} leaves", failure.state);
     failure.complaint.lines().for_each(|line| errln!("  {line}"));
@@ -182,8 +191,6 @@ fn tell_failure(failure: &ApplicationFailure, wanted: &Wanted<'_>, kept: &Path) 
     errln!("acknowledged: {last}; writes under way that did not survive: {}", failure.lost.len());
     failure.lost.iter().take(20).for_each(|line| errln!("  {line}"));
     errln!("kept: {kept}/image (before recovery), {kept}/tree (recovered), {kept}/acked");
-    errln!("check again: cd {kept}/tree && ONEWRITE_ACKED={kept}/acked sh -c {}", quoted(wanted.check));
-    errln!("violations: Application 1");
 }
 
 fn quoted(line: &str) -> String {
@@ -191,12 +198,12 @@ fn quoted(line: &str) -> String {
 }
 
 /// Writes what a failure left to a new directory.
-fn keep_failure(subject: &Ext4Subject, failure: &ApplicationFailure, kept: &Path) -> io::Result<()> {
+pub fn keep_failure(directories: &[&str], failure: &ApplicationFailure, kept: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(kept)?;
     fs::write(kept.join("acked"), lines(&failure.acknowledged))?;
     fs::create_dir(kept.join("tree"))?;
     if let Some(tree) = &failure.tree {
-        tree.lay_out(&kept.join("tree"), subject.directories())?;
+        tree.lay_out(&kept.join("tree"), directories)?;
     }
     let mut image = io::BufWriter::new(fs::File::create_new(kept.join("image"))?);
     (0..failure.image.pages())

@@ -128,7 +128,11 @@ fn default_log(directory: &Path) -> anyhow::Result<PathBuf> {
         false => state.context("neither XDG_STATE_HOME nor HOME is set; name a file with --log")?,
     };
     let room = room.join("onewrite");
-    DirBuilder::new().recursive(true).mode(0o700).create(&room).with_context(|| room.display().to_string())?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&room)
+        .with_context(|| format!("{}: for the log; name a file with --log", room.display()))?;
     let name = directory.display().to_string().trim_matches('/').replace('/', "-");
     Ok(room.join(format!("{name}.log")))
 }

@@ -19,11 +19,14 @@ use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{AnyFs, Devices, F2fsChoices};
-use onewrite_host::fuse::{Ending, KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve};
+use onewrite_host::fuse::{
+    Ended, Ending, KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve,
+};
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
 use onewrite_lab::experiment::wall_time;
 use onewrite_lab::session::{DeviceChoice, FormatOptions, Stack, format, lazy_journal_bytes, open_disk, view_disk};
+use rustix::process::{getegid, geteuid};
 
 use crate::args::{Mount, Umount};
 use crate::open::{Changes, recovered};
@@ -65,7 +68,11 @@ pub fn mount(args: &Mount) -> anyhow::Result<ExitCode> {
 /// Ends a mount and waits for its end.
 pub fn umount(args: &Umount) -> anyhow::Result<()> {
     let ending = if args.lazy { Ending::Lazy } else { Ending::Clean };
-    Ok(end_mount(&args.directory, ending)?)
+    if end_mount(&args.directory, ending)? == Ended::Dead {
+        let directory = args.directory.display();
+        note!("{directory}: its process had died (the mount's log says more); what was synced is in the image");
+    }
+    Ok(())
 }
 
 fn choice(source: &str) -> anyhow::Result<DeviceChoice> {
@@ -217,6 +224,7 @@ async fn prepare(
             stage_bytes: 0,
             is_zeroed: true,
             unix_time: (port.runtime().civil_now().0 / 1_000_000_000) as u32,
+            root_owner: (geteuid().as_raw(), getegid().as_raw()),
             label: String::new(),
         };
         format(&port, &format_options, &mut Choices::new(1).stream("mkfs", 0)).await?;

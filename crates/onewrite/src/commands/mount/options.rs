@@ -34,7 +34,7 @@ const IGNORED: [&str; 17] = [
 
 const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, max_batch_time=USEC, clean=WAY, \
                      stage=FILE, discard_stage, atomic=GLOB, nodelalloc, allow_other, dev, suid, noexec, sync, \
-                     size=SIZE, debug";
+                     size=SIZE, nofail, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]

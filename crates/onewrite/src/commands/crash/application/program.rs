@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, bail};
 use onewrite_host::fuse::LineFile;
 use onewrite_host::{ACKNOWLEDGE_TO, ACKNOWLEDGES};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::stop;
 
 /// The shell line that runs a program: descriptor 3 takes acknowledgements, too.
 const SHELL: &str = "exec 3>&1; eval \"$ONEWRITE_RUN\"";
@@ -43,7 +47,14 @@ pub fn run_program(line: &str, directory: &Path, spoken: &Path, acknowledge: imp
     program.args(["-c", SHELL]).env("ONEWRITE_RUN", line).env("ONEWRITE_DIR", directory).current_dir(directory);
     program.env(ACKNOWLEDGE_TO, lines.path());
     program.stdin(Stdio::null()).stdout(lines.open().context("--run: its standard output")?);
-    let ended = program.status();
+    let ended = program.process_group(0).spawn().and_then(|mut child| {
+        let group = Pid::from_child(&child);
+        // This process ends by a signal only when the program has ended.
+        stop::when_asked(move || {
+            let _ = kill_process_group(group, Signal::TERM);
+        });
+        child.wait()
+    });
     // It holds an open file of the mount.
     drop(program);
     lines.wait_until_closed();
