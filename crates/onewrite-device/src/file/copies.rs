@@ -1,4 +1,5 @@
-//! Copies between pages and the host's page cache: they take less time than a submission, so the disk does them at once.
+//! Copies between pages and the host's page cache: they take less time than a submission, so the disk does them at
+//! once.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -297,8 +297,7 @@ assert accepted > 0, (accepted, refused)
     );
 }
 
-/// The commit takes the slow card 100 milliseconds; until then the owner's changes are refused, and what it reads is the
-/// draft.
+/// The commit takes the slow card 100 milliseconds; until then the owner's changes are refused, and it reads the draft.
 #[test]
 fn while_a_commit_is_under_way_its_owner_may_only_read() {
     let Some(place) = Mounted::emulated("microsd-adata", "data=data,size=64M") else { return };
