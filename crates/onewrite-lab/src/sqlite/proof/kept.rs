@@ -78,8 +78,8 @@ impl Kept {
     }
 }
 
-/// Whether a name whose removal was not synced is gone when a later fsync of another file is durable. A log of the whole
-/// file system sees to that, and the log of F2FS's fsyncs does not.
+/// Whether a name whose removal was not synced is gone when a later fsync of another file is durable. A log of the
+/// whole file system sees to that, and the log of F2FS's fsyncs does not.
 const fn removes_in_order(files: Promises) -> bool {
     !matches!(files.keeps, Keeps::Checkpoint(SyncedNames::New | SyncedNames::All))
 }
