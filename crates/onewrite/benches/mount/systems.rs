@@ -79,8 +79,9 @@ impl System {
         let done = match self {
             System::Ours(mode) => {
                 let program = env!("CARGO_BIN_EXE_onewrite");
+                let options = format!("data={mode}");
                 run(program, &["mkfs", image, "--size", IMAGE_BYTES])
-                    && run(program, &["mount", image, mnt_text, "--log", log.to_str().unwrap(), "-o", &options(mode)])
+                    && run(program, &["mount", image, mnt_text, "--log", log.to_str().unwrap(), "-o", &options])
             }
             System::Fuse2fs => made(image) && run("fuse2fs", &[image, mnt_text]),
             System::Kernel(_, options) => {
@@ -103,10 +104,6 @@ impl System {
         }
         done.then_some(mounted)
     }
-}
-
-fn options(mode: &str) -> String {
-    format!("data={mode},cache=256M")
 }
 
 fn made(image: &str) -> bool {
