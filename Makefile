@@ -5,7 +5,7 @@ OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
-  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-policies crash-padding crash-canaries crash-marks \
+  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries crash-marks \
   mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
   sqlite-tools paper-ts-clock
 
@@ -67,6 +67,17 @@ crash-deep: deps
 crash-ace: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) crash ace:2 --mode $(or $(MODE),ordered) --states 100000000
+
+## crash-sqlite: databases of SQLite after power cuts, in every journal mode on every mode and on F2FS (MODES=...; minutes)
+crash-sqlite: deps
+	$(CARGO) build --release --package onewrite
+	@for mode in $(or $(MODES),$$($(ONEWRITE) names modes | cut -d ' ' -f 1) f2fs); do \
+	  case $$mode in f2fs) fs='--fs f2fs';; *) fs="--mode $$mode";; esac; \
+	  for name in delete:extra delete truncate persist wal:extra wal wal:normal memory off; do \
+	    echo "== $$mode sqlite:$$name"; \
+	    $(ONEWRITE) -q crash sqlite:$$name $$fs --states 4000 --seed 11 || exit 1; \
+	  done; \
+	done
 
 ## crash-faults: each of ACE's core operations while each of its requests fails, in every mode (MODES=...; minutes)
 crash-faults: deps
