@@ -5,8 +5,8 @@ OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
-  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries crash-marks \
-  mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
+  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding \
+  crash-canaries crash-marks mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
   sqlite-tools paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
@@ -68,7 +68,7 @@ crash-ace: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) crash ace:2 --mode $(or $(MODE),ordered) --states 100000000
 
-## crash-sqlite: databases of SQLite after power cuts, in every journal mode on every mode and on F2FS (MODES=...; minutes)
+## crash-sqlite: databases of SQLite after power cuts, every journal mode on every mode and F2FS (MODES=...; minutes)
 crash-sqlite: deps
 	$(CARGO) build --release --package onewrite
 	@for mode in $(or $(MODES),$$($(ONEWRITE) names modes | cut -d ' ' -f 1) f2fs); do \
