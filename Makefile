@@ -4,9 +4,9 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean \
-  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding \
-  crash-canaries crash-marks mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
+.PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean device-deep \
+  fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries crash-marks \
+  mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
   sqlite-tools paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
