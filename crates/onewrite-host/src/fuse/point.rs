@@ -137,12 +137,12 @@ pub enum Ending {
     Lazy,
 }
 
-/// What a mount was that has been ended.
+/// Whether a mount that was ended had a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Its process served it.
+    /// It had, which has ended with it.
     Alive,
-    /// Its process had died before.
+    /// Its process had died before: what was not synced then is lost.
     Dead,
 }
 

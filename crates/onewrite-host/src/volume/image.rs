@@ -18,9 +18,8 @@ use super::error::VolumeError;
 /// The smallest image: smaller ones would have no journal.
 const SIZE_BYTES_MIN: u64 = 8 << 20;
 
-/// Makes an image of `size_bytes` at `path`, with an empty ext4 and its journal in it; its root directory belongs to
-/// this process's user. Durable when it returns. Takes
-/// no more room than its metadata; the rest is a hole.
+/// Makes an image of `size_bytes` at `path`, with an empty ext4 and its journal in it. Its root directory belongs to
+/// this process's user. Durable when it returns. Takes no more room than its metadata; the rest is a hole.
 ///
 /// # Errors
 /// If there is something at `path`; a size below 8 MiB or beyond what ext4 has; what the host refuses. Then nothing

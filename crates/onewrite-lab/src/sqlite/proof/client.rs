@@ -16,7 +16,7 @@ pub(super) const DATABASES: [&str; 2] = ["app.db", "second.db"];
 const TRANSACTIONS: u32 = 12;
 /// Entries that stay: each transaction adds one and removes the oldest.
 const ENTRIES: u32 = 5;
-/// A transaction whose pages a draft does not hold, where SQLite falls back to a journal.
+/// A transaction of more pages than a draft holds.
 const LARGE: u32 = 7;
 /// Transactions before which another one is rolled back.
 const ROLLED_BACK: [u32; 2] = [3, 8];
