@@ -13,9 +13,18 @@ use onewrite_fs::{Allocation, Content};
 
 use crate::error::CrashError;
 
+/// The first byte of seeds whose pages are nearly empty.
+const SPARSE_SEEDS: u64 = 0x7e;
+
+/// A seed whose pages hold 40 bytes and zeros. A compressed log holds many times its size of them.
+pub(crate) const fn sparse_seed(number: u64) -> u64 {
+    SPARSE_SEEDS << 56 | number
+}
+
 /// The content that a write of this seed and length puts into a file. The seed also decides how far it compresses.
 pub(crate) const fn content(seed: u64, length: u64) -> Content<'static> {
-    Content::Pattern { seed, compressible_percent: (seed % 4) as u8 * 30, length }
+    let compressible_percent = if seed >> 56 == SPARSE_SEEDS { 99 } else { (seed % 4) as u8 * 30 };
+    Content::Pattern { seed, compressible_percent, length }
 }
 
 /// One operation. Paths begin with a slash; a file may also be `#3`, the descriptor 3 of the task (see `Open`).

@@ -414,10 +414,19 @@ impl<S: Subject> Player<S> {
 
     async fn rename(&self, from: &str, to: &str, manner: RenameManner, plan: &mut Plan) -> FsResult<()> {
         let (source, target) = (self.place(from).await?, self.place(to).await?);
-        let step = Step::Rename { from: (source.1, source.2.into()), to: (target.1, target.2.into()), manner };
-        plan.steps = vec![step];
+        if !self.are_one(&source, &target) {
+            let step = Step::Rename { from: (source.1, source.2.into()), to: (target.1, target.2.into()), manner };
+            plan.steps = vec![step];
+        }
         let (from, to) = ((source.0, source.2.as_bytes()), (target.0, target.2.as_bytes()));
         self.subject.rename(&self.fs, from, to, manner).await
+    }
+
+    /// Whether two names are of one file: then a rename changes nothing, and a sync has nothing of it to make durable.
+    fn are_one(&self, one: &(Ino, NodeId, &str), other: &(Ino, NodeId, &str)) -> bool {
+        let tree = &self.state.borrow().tree;
+        let named = tree.child(one.1, one.2);
+        named.is_some() && named == tree.child(other.1, other.2)
     }
 }
 

@@ -66,6 +66,31 @@ fn fdatasync_of_a_directory_makes_its_names_durable() {
 
 /// The transaction commits by age just when the task ends: no task runs then, but a commit does. A punch has pages of
 /// its file under way. Then the writer of another file, who has to help, finds none of them dirty.
+/// A rename of a file to its own name, or to another of its names, is no change that a sync has to make durable.
+#[test]
+fn a_rename_that_changes_nothing_is_not_judged() {
+    let text = "mkdir /t; create /t/a; link /t/a /t/b >> setxattr /t/a user.0 51 9; rename /t/a /t/a; fsync /t; \
+                append /t/a 5000 2; exchange /t/a /t/b; fsync /t; rename /t/b /t/a; fsync /t";
+    for mode in [Mode::Ordered, Mode::Data, Mode::Ldj] {
+        assert_sound(&explored(text, mode, &ExploreOptions::default()));
+    }
+}
+
+/// The blocks of one file are more than the log has, and more than two of its blocks can revoke.
+#[test]
+fn a_compressed_log_holds_more_blocks_than_it_has() {
+    let (sparse, more) = (0x7e_u64 << 56 | 1, 0x7e_u64 << 56 | 2);
+    let text = format!(
+        "create /a; create /b >> write /a 0 6963200 {sparse}; fsync /a; unlink /a; write /b 0 4505600 {more}; fsync /b; \
+         truncate /b 8192; sync"
+    );
+    for mode in [Mode::DataCmp, Mode::Ldj] {
+        let report = explored(&text, mode, &ExploreOptions { e2fsck_every: 50, ..ExploreOptions::default() });
+        assert_sound(&report);
+        assert!(report.states > 30 && report.states_by_kind.revoke > 0, "{mode}: {report:?}");
+    }
+}
+
 #[test]
 fn a_sync_waits_for_content_that_somebody_else_has_under_way() {
     let text = "mkdir /shared; mkdir /t1; mkdir /t2; mkdir /t3 >> \

@@ -19,7 +19,7 @@ fn swarm<S: Subject + Clone + Send>(subject: S, states: u64, size_bytes: u64) ->
 #[test]
 fn swarm_workloads_keep_every_promise() {
     for mode in [Mode::Writeback, Mode::Ordered, Mode::Data, Mode::DataAsync, Mode::Ldj] {
-        let report = swarm(Ext4Subject::new(mode), 4_000, 32 * MIB);
+        let report = swarm(Ext4Subject::new(mode), 6_000, 32 * MIB);
         assert!(report.is_sound() && report.workloads >= 2, "{mode}: {:#?}", report.violations);
     }
     let report = swarm(F2fsSubject::new(FsyncMode::Posix), 2_000, 64 * MIB);

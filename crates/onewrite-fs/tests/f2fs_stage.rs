@@ -5,15 +5,22 @@ mod support;
 
 use onewrite_block::{Device, Executor, Geometry, Image, RamDisk};
 use onewrite_fs::ext4::view::ViewOptions;
+use onewrite_fs::f2fs::format::checkpoint::StagePlace;
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{
     Allocation, AnyView, AttributeChanges, AttributeManner, Content, Devices, FileSystem, FileView, FsError, FsResult,
     Ino, Manner, NewNode, Position, RenameManner,
 };
+use support::f2fs::Editor;
 use support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, with_mount};
 use support::volume::image;
 
 const MIB: u64 = 1 << 20;
+
+/// Gives up what is staged elsewhere.
+fn discarding() -> F2fsOptions {
+    F2fsOptions { discard_stage: true, ..F2fsOptions::default() }
+}
 
 /// A disk of 64 MiB with a staging area of `stage_bytes` behind it.
 fn staged(stage_bytes: u64) -> Box<dyn Device> {
@@ -214,14 +221,16 @@ fn whatever_wrote_the_image_in_between_is_noticed() {
     });
     // What does not know of the area: the image alone, mounted and changed.
     let alone = without_area(&left);
-    let ((), disk) = with_mount(again(&alone), F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+    let cut_short = refusal(&alone, F2fsOptions::default()).expect("the image knows of its area");
+    assert!(cut_short.contains("cut short") && cut_short.contains("discard_stage"), "{cut_short}");
+    let ((), disk) = with_mount(again(&alone), discarding(), Left::Unmounted, |fs, _| async move {
         put(&fs, "stranger", 0, b"written without the area").await.map(drop)
     });
     let mut mixed = left.clone();
     image(disk).written().for_each(|(lpn, page)| mixed.set(lpn, page.clone()));
     let said = refusal(&mixed, F2fsOptions::default()).expect("it is noticed");
     assert!(said.contains("something else wrote") && said.contains("discard_stage"), "{said}");
-    assert_eq!(refusal(&mixed, F2fsOptions { discard_stage: true, ..F2fsOptions::default() }), None);
+    assert_eq!(refusal(&mixed, discarding()), None);
     assert_eq!(refusal(&left, F2fsOptions::default()), None);
 }
 
@@ -261,26 +270,111 @@ fn those_who_only_read_see_what_is_staged() {
     assert_eq!(found.expect("nothing halts").expect("it is shown"), b"staged");
 }
 
+/// Mounts both disks; gives them back as they are.
+fn with_both<F: Future<Output = FsResult<()>> + 'static>(
+    (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
+    work: impl FnOnce(F2fs) -> F + 'static,
+) -> Result<(Image, Image), String> {
+    let executor = Executor::ideal();
+    let (port, stage) = (executor.runtime().attach(image_disk), executor.runtime().attach(staging));
+    let devices = Devices { image: port.clone(), log: None, staging: Some(stage.clone()) };
+    let outcome = executor.block_on(async move {
+        let fs = F2fs::mount(devices, F2fsOptions::default()).await?;
+        work(fs).await
+    });
+    drop(executor);
+    outcome.expect("nothing halts").map_err(|error| error.to_string())?;
+    Ok((image(port.unplug()), image(stage.unplug())))
+}
+
+/// An empty device for a staging area.
+fn empty() -> Box<dyn Device> {
+    Box::new(RamDisk::volatile(MIB / 4096))
+}
+
+#[test]
+fn an_image_knows_of_an_area_on_a_device_of_its_own() {
+    let both = with_both((Box::new(new_disk(64 * MIB)), empty()), |fs| async move {
+        let file = put(&fs, "file", 0, b"staged").await?;
+        fs.fsync(file).await
+    });
+    let (left, area) = both.expect("a mount");
+    let alone = refusal(&left, F2fsOptions::default()).expect("its area is missing");
+    assert!(alone.contains("`-o stage=FILE`") && alone.contains("discard_stage"), "{alone}");
+    let other = with_both((again(&left), empty()), |_| async { Ok(()) }).expect_err("an empty device is another area");
+    assert!(other.contains("without its staging area"), "{other}");
+
+    // Readers see the checkpoint, and a warning.
+    let read_only = F2fsOptions { read_only: true, ..F2fsOptions::default() };
+    let (warnings, _) = with_mount(again(&left), read_only, Left::AsItIs, |fs, _| async move {
+        assert!(matches!(get(&*fs, "file").await, Err(FsError::NotFound(_))));
+        Ok(fs.warnings().to_vec())
+    });
+    assert!(warnings.iter().any(|warning| warning.contains("`-o stage=FILE`")), "{warnings:?}");
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(again(&left));
+    let opened = executor.block_on(async move { AnyView::open(&port, ViewOptions::default()).await });
+    let view = opened.expect("nothing halts").expect("a view");
+    assert!(view.warnings().iter().any(|warning| warning.contains("`-o stage=FILE`")), "{:?}", view.warnings());
+
+    // Whoever gives the area up goes on without it, and it is noticed when it comes back.
+    let ((), disk) = with_mount(again(&left), discarding(), Left::Unmounted, |fs, _| async move {
+        assert!(matches!(get(&*fs, "file").await, Err(FsError::NotFound(_))));
+        put(&fs, "later", 0, b"without the area").await.map(drop)
+    });
+    let given_up = image(disk);
+    assert_clean(&given_up);
+    assert_eq!(refusal(&given_up, F2fsOptions::default()), None);
+    let back = with_both((again(&given_up), again(&area)), |_| async { Ok(()) }).expect_err("it is noticed");
+    assert!(back.contains("something else wrote"), "{back}");
+
+    // An unmount ends it: the image is whole alone.
+    let (unmounted, _) = with_both((again(&left), again(&area)), |fs| async move { fs.unmount().await }).expect("both");
+    let ((), _) = with_mount(again(&unmounted), F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        assert_eq!(get(&*fs, "file").await?, b"staged");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_checkpoint_of_linux_is_not_continued_by_an_area() {
+    let left = crashed(staged(MIB), |fs| async move {
+        let file = put(&fs, "file", 0, b"staged").await?;
+        fs.fsync(file).await
+    });
+    let mut bytes = vec![0; 64 * MIB as usize];
+    for (lpn, page) in without_area(&left).written() {
+        bytes[lpn.0 as usize * 4096..][..4096].copy_from_slice(&page.bytes()[..]);
+    }
+    let mut editor = Editor::of(bytes);
+    assert_eq!(editor.checkpoint.stage, Some(StagePlace::Behind));
+    // Linux keeps the bytes of the head that it does not know, and raises the version.
+    let next = editor.checkpoint.version() + 1;
+    editor.edit_checkpoint(|head| head[..8].copy_from_slice(&next.to_le_bytes()));
+    let later = Editor::of(editor.bytes);
+    assert_eq!((later.checkpoint.version(), later.checkpoint.stage), (next, None));
+}
+
+#[test]
+fn an_older_area_of_the_image_is_not_taken_for_its_own() {
+    let disks = (Box::new(new_disk(64 * MIB)) as Box<dyn Device>, empty());
+    let (image_before, older) = with_both(disks, |fs| async move { fs.unmount().await }).expect("a mount");
+    let both = with_both((again(&image_before), empty()), |fs| async move {
+        let file = put(&fs, "file", 0, b"staged").await?;
+        fs.fsync(file).await
+    });
+    let (left, area) = both.expect("a mount");
+    let refused = with_both((again(&left), again(&older)), |_| async { Ok(()) }).expect_err("it is the older one");
+    assert!(refused.contains("another one does") && refused.contains("discard_stage"), "{refused}");
+    let own = with_both((again(&left), again(&area)), |fs| async move {
+        assert_eq!(get(&fs, "file").await?, b"staged");
+        Ok(())
+    });
+    own.expect("its own area");
+}
+
 #[test]
 fn an_area_on_a_device_of_its_own_holds_what_was_staged() {
-    /// Mounts both disks; gives them back as they are.
-    fn with_both<F: Future<Output = FsResult<()>> + 'static>(
-        (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
-        work: impl FnOnce(F2fs) -> F + 'static,
-    ) -> Result<(Image, Image), String> {
-        let executor = Executor::ideal();
-        let (port, stage) = (executor.runtime().attach(image_disk), executor.runtime().attach(staging));
-        let devices = Devices { image: port.clone(), log: None, staging: Some(stage.clone()) };
-        let outcome = executor.block_on(async move {
-            let fs = F2fs::mount(devices, F2fsOptions::default()).await?;
-            work(fs).await
-        });
-        drop(executor);
-        outcome.expect("nothing halts").map_err(|error| error.to_string())?;
-        Ok((image(port.unplug()), image(stage.unplug())))
-    }
-
-    let empty = || -> Box<dyn Device> { Box::new(RamDisk::volatile(MIB / 4096)) };
     let first = with_both((Box::new(new_disk(64 * MIB)), empty()), |fs| async move {
         let file = put(&fs, "file", 0, b"staged").await?;
         put(&fs, "whole", 0, &[1; 8192]).await?;

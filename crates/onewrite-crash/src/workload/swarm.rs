@@ -12,11 +12,13 @@ use onewrite_block::Choices;
 use super::beside::{self, COMMON};
 use super::magic::magic_seed;
 use super::warm_up::fill_log;
-use crate::action::{Action, Blocks, Workload};
+use crate::action::{Action, Blocks, Workload, sparse_seed};
 
 const PAGE: u64 = 4096;
 /// Bytes of the longest names; fifteen of them fill a block of a directory.
 const NAME_BYTES: usize = 250;
+/// Pages of a file that compresses well: up to more than the smallest log has blocks, and than two of its blocks name.
+const BULKY_PAGES: [u64; 4] = [60, 300, 1_100, 1_700];
 /// Extents of a deep tree before the tasks begin: a root holds four, one leaf 340, a tree of depth one 1,360.
 const EXTENTS: [u64; 4] = [3, 338, 679, 1358];
 
@@ -67,9 +69,11 @@ enum Kind {
     Reuse,
     /// Files of all tasks.
     Common,
+    /// Large files that compress well: many blocks of few bytes in a compressed log.
+    Bulky,
 }
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 17] = [
     Kind::Append,
     Kind::Write,
     Kind::Direct,
@@ -86,7 +90,15 @@ const KINDS: [Kind; 16] = [
     Kind::Magic,
     Kind::Reuse,
     Kind::Common,
+    Kind::Bulky,
 ];
+
+impl Kind {
+    /// One of so many workloads has it.
+    const fn rarity(self) -> u64 {
+        if matches!(self, Kind::Bulky) { 4 } else { 2 }
+    }
+}
 
 /// Where and how much the operations of a workload write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,11 +130,12 @@ struct Shape {
 impl Shape {
     fn draw(operations: usize, chance: &mut Choices) -> Shape {
         let sizes = [Sizes::Tiny, Sizes::Pages, Sizes::Any, Sizes::Any, Sizes::Large, Sizes::Sparse][chance.index(6)];
-        let mut kinds: Vec<Kind> = KINDS.into_iter().filter(|_| chance.chance(1, 2)).collect();
+        let mut kinds: Vec<Kind> = KINDS.into_iter().filter(|kind| chance.chance(1, kind.rarity())).collect();
         if kinds.is_empty() {
             kinds.push(Kind::Write);
         }
-        let tasks_max = (operations / 6).clamp(1, 6);
+        // The judge sees each 128 KiB of a write as a step. Beside other tasks these would be too many combinations.
+        let tasks_max = if kinds.contains(&Kind::Bulky) { 1 } else { (operations / 6).clamp(1, 6) };
         Shape {
             kinds,
             sizes,
@@ -237,6 +250,7 @@ impl Writer<'_> {
                 let file = COMMON[self.chance.index(COMMON.len())];
                 vec![beside::on_common(file, self.next_seed(), &mut self.chance)]
             }
+            Kind::Bulky => self.bulky(),
         }
     }
 
@@ -412,6 +426,26 @@ impl Writer<'_> {
         actions
     }
 
+    /// A large file is written, synced, and then freed or written over, at once or after a while.
+    fn bulky(&mut self) -> Vec<Action> {
+        let (file, pages) = (format!("/t{}/b", self.task), BULKY_PAGES[self.chance.index(BULKY_PAGES.len())]);
+        let write = |seed| Action::Write {
+            file: file.clone(),
+            offset: 0,
+            length: pages * PAGE,
+            seed: sparse_seed(seed),
+            direct: false,
+        };
+        let mut actions = vec![Action::Create(file.clone()), write(self.next_seed()), Action::Fsync(file.clone())];
+        match self.chance.below(4) {
+            0 => actions.push(Action::Unlink(file)),
+            1 => actions.push(Action::Truncate { file, size: self.chance.below(pages) * PAGE }),
+            2 => actions.push(write(self.next_seed())),
+            _ => (),
+        }
+        actions
+    }
+
     fn sync(&mut self) -> Action {
         match self.chance.below(8) {
             0..4 => Action::Fsync(self.file()),
@@ -434,7 +468,7 @@ mod tests {
             .collect();
         for kind in KINDS {
             let count = shapes.iter().filter(|shape| shape.has(kind)).count();
-            assert!((10..50).contains(&count), "{kind:?}: {count} of 60");
+            assert!((5..50).contains(&count), "{kind:?}: {count} of 60");
         }
         assert!(shapes.iter().any(|shape| shape.sizes == Sizes::Sparse && shape.has(Kind::Shift)));
     }

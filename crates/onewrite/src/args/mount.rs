@@ -48,6 +48,7 @@ const OPTIONS: &str = "\
   stage=FILE       file or device of F2FS's staging area, its first page zeros
                    when it is new [behind the image, if mkfs made one]
   discard_stage    give up what fsyncs staged, if something else wrote since
+                   or the staging area is not there
   atomic=GLOB      files whose name fits (*.db) are atomic: fsync commits
                    their changes, the last close drops what it left
   nodelalloc       allocate blocks when files are written to

@@ -43,6 +43,21 @@ pub const HEAD_SIZE: usize = size_of::<RawCheckpoint>();
 /// Where the checksum lies unless [`flags::LARGE_NAT_BITMAP`] is set.
 pub const CHECKSUM_OFFSET: usize = 4092;
 
+/// Where a head names the staging area that continues it: the end of the bytes that no field and no bitmap has. A kind
+/// (8 bytes), then the version of the checkpoint, which Linux raises without a look at these bytes.
+const STAGE_MARK: std::ops::Range<usize> = 4076..CHECKSUM_OFFSET;
+/// The kinds.
+const STAGE_KINDS: [(StagePlace, &[u8; 8]); 2] = [(StagePlace::Behind, b"OWstageB"), (StagePlace::Apart, b"OWstageA")];
+
+/// Where the staging area lies that continues a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StagePlace {
+    /// Behind the image, on its device.
+    Behind,
+    /// On a device of its own.
+    Apart,
+}
+
 /// The head as it lies on disk; names of fields are those that `dump.f2fs` prints.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -104,6 +119,8 @@ pub struct Checkpoint {
     pub checksum: u32,
     /// The pack it lies in.
     pub pack: u8,
+    /// The staging area that continues it: fsyncs behind the checkpoint are there. Our extension; an unmount ends it.
+    pub stage: Option<StagePlace>,
 }
 
 /// Verifies the checksum of a head and returns it with the checksum. Checks nothing else but where that lies.
@@ -143,7 +160,8 @@ impl Checkpoint {
         assert_eq!(blocks.len(), 4096 * (1 + layout.payload_blocks as usize), "the head and its payload");
         let (raw, checksum) = verified_head(&blocks[..4096], pack)?;
         let (sit, nat) = bitmaps(blocks, &raw, layout, pack)?;
-        let checkpoint = Checkpoint { raw, sit_bitmap: sit.to_vec(), nat_bitmap: nat.to_vec(), checksum, pack };
+        let stage = stage_mark(blocks, &raw, layout);
+        let checkpoint = Checkpoint { raw, sit_bitmap: sit.to_vec(), nat_bitmap: nat.to_vec(), checksum, pack, stage };
         checkpoint.check(layout)?;
         Ok(checkpoint)
     }
@@ -217,7 +235,8 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// The blocks of the head: it and the payload behind it. Sets the checksum.
+    /// The blocks of the head: it and the payload behind it. Sets the checksum. A head whose bitmaps need all room
+    /// does not name its staging area.
     ///
     /// # Panics
     /// If the bitmaps have other sizes than the fields say, which [`Checkpoint::decode`] never gives.
@@ -227,6 +246,11 @@ impl Checkpoint {
         let (sit, nat) = bitmap_places(&self.raw, layout);
         blocks[sit].copy_from_slice(&self.sit_bitmap);
         blocks[nat].copy_from_slice(&self.nat_bitmap);
+        if let Some(place) = self.stage.filter(|_| has_room_for_mark(&self.raw, layout)) {
+            let (_, kind) = STAGE_KINDS[place as usize];
+            let mark = [*kind, self.version().to_le_bytes()].concat();
+            blocks[STAGE_MARK].copy_from_slice(&mark);
+        }
         let offset = self.raw.checksum_offset.get() as usize;
         self.checksum = head_checksum(&blocks[..4096], offset);
         blocks[offset..offset + 4].copy_from_slice(&self.checksum.to_le_bytes());
@@ -243,6 +267,20 @@ impl Checkpoint {
         }
         self.raw.alloc_type[kind as usize] = u8::from(log.is_threaded);
     }
+}
+
+/// The staging area that a head names for its own version.
+fn stage_mark(blocks: &[u8], raw: &RawCheckpoint, layout: &Layout) -> Option<StagePlace> {
+    let (kind, version) = blocks[STAGE_MARK].split_at(8);
+    let is_of_version = version == raw.checkpoint_ver.get().to_le_bytes() && has_room_for_mark(raw, layout);
+    STAGE_KINDS.into_iter().find(|(_, known)| is_of_version && kind == *known).map(|(place, _)| place)
+}
+
+fn has_room_for_mark(raw: &RawCheckpoint, layout: &Layout) -> bool {
+    let (sit, nat) = bitmap_places(raw, layout);
+    let checksum = raw.checksum_offset.get() as usize;
+    let taken = [sit, nat, checksum..checksum + 4];
+    taken.into_iter().all(|place| place.end <= STAGE_MARK.start || place.start >= STAGE_MARK.end)
 }
 
 /// Where the bitmaps of SIT and NAT lie in a head and its payload.

@@ -181,19 +181,48 @@ async fn recover(volume: &Volume, orphans: &mut Vec<Nid>) -> FsResult<Option<Rec
 async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, Vec<String>)> {
     let port = devices.image.clone();
     let cache = page_cache(options.cache_pages, options.cache_policy, F2fsOptions::FLASH_BLOCK_PAGES)?;
-    let mut tables = Tables::open(&port, TABLE_PAGES).await?;
+    let tables = Tables::open(&port, TABLE_PAGES).await?;
     check_supported(&tables.layout, port.geometry(), &options)?;
-    let warnings = std::mem::take(&mut tables.warnings);
+    let mut warnings: Vec<String> = tables.warnings.iter().map(ToString::to_string).collect();
     let entries = read_sit(&tables).await?;
     let logs = read_logs(&tables, &entries).await?;
     let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs, port.geometry().zones.is_some());
-    let area = Area::find(&port, devices.staging.as_ref(), &tables.layout, options.read_only).await?;
+    let area = find_area(devices, &tables, &options, &mut warnings).await?;
     let tracking = if area.is_some() { Tracking::DirtyBytes } else { Tracking::Pages };
     let prompt_writeback = options.prompt_writeback;
     let pages_options = PagesOptions { tracking, prompt_writeback, ..PagesOptions::default() };
     let pages = Pages::new(port.clone(), cache, pages_options);
-    let warnings = warnings.iter().map(ToString::to_string).collect();
     Ok((Rc::new(volume_of((port, area.map(Stage::new)), options, tables, pages, space)), warnings))
+}
+
+/// The staging area. One that continues the checkpoint must be there, unless it is given up.
+///
+/// # Errors
+/// [`FsError::Unsupported`] if it is not there, or a device holds anything else; device errors. A read-only mount gets a
+/// warning if it is not there.
+async fn find_area(
+    devices: &Devices,
+    tables: &Tables,
+    options: &F2fsOptions,
+    warnings: &mut Vec<String>,
+) -> FsResult<Option<Area>> {
+    let continued = tables.checkpoint.stage.filter(|_| !options.discard_stage);
+    let may_begin = !options.read_only && continued.is_none();
+    let area = Area::find(&devices.image, devices.staging.as_ref(), &tables.layout, may_begin).await?;
+    match continued {
+        Some(place) if area.as_ref().map(Area::lies) != Some(place) => {
+            if !options.read_only {
+                let cure = "give it, or mount with `-o discard_stage` to give up what they made durable";
+                return Err(FsError::Unsupported(format!(
+                    "F2FS without its staging area: {}; {cure}",
+                    place.missing()
+                )));
+            }
+            warnings.push(format!("{}; the checkpoint alone is shown", place.missing()));
+            Ok(None)
+        }
+        _ => Ok(area),
+    }
 }
 
 fn volume_of(

@@ -5,6 +5,7 @@ use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
 use super::format::{self, End, Head, Label};
 use crate::api::{FsError, FsResult};
 use crate::f2fs::format::Layout;
+use crate::f2fs::format::checkpoint::StagePlace;
 use crate::transfer::{Durability, send_run, wait_all};
 
 /// Fewest pages of an area: 256 KiB.
@@ -47,7 +48,8 @@ pub(in crate::f2fs) struct Scanned {
 }
 
 impl Area {
-    /// The area behind the image, or on the device `staging`; `None` if there is none.
+    /// The area behind the image, or on the device `staging`; `None` if there is none. An empty device becomes one if
+    /// `may_begin`.
     ///
     /// # Errors
     /// [`FsError::Unsupported`] if the area is another image's, or the device holds anything else; device errors.
@@ -55,7 +57,7 @@ impl Area {
         image: &DevicePort,
         staging: Option<&DevicePort>,
         layout: &Layout,
-        read_only: bool,
+        may_begin: bool,
     ) -> FsResult<Option<Area>> {
         let (port, start) = match staging {
             Some(port) => (port, Lpn(0)),
@@ -77,7 +79,7 @@ impl Area {
         match format::decode_label(&page, seed) {
             Label::Pages(pages) if (PAGES_MIN..=room).contains(&pages) => Ok(Some(area(pages))),
             Label::None if staging.is_none() => Ok(None),
-            Label::None if page.is_zeros() && read_only => Ok(None),
+            Label::None if page.is_zeros() && !may_begin => Ok(None),
             Label::None if page.is_zeros() && room >= PAGES_MIN => {
                 let area = area(room);
                 let label = vec![format::label(room, seed)];
@@ -98,6 +100,11 @@ impl Area {
                 "the staging area belongs to another image, or its label is damaged; give this image's own".into(),
             )),
         }
+    }
+
+    /// Where it lies.
+    pub(in crate::f2fs) fn lies(&self) -> StagePlace {
+        if self.is_apart { StagePlace::Apart } else { StagePlace::Behind }
     }
 
     /// Reads all complete transactions, up to the first that is missing, torn, or of another checkpoint.
@@ -184,6 +191,19 @@ impl Area {
     pub(in crate::f2fs) async fn flush(&self) -> FsResult<()> {
         self.port.request(Request::flush(Cause::Journal)).await?;
         Ok(())
+    }
+}
+
+impl StagePlace {
+    /// That such an area continues a checkpoint and was not found.
+    pub(in crate::f2fs) const fn missing(self) -> &'static str {
+        match self {
+            StagePlace::Behind => {
+                "fsyncs behind the last checkpoint are in a staging area behind the image, which is not there: this \
+                 may be a copy that was cut short"
+            }
+            StagePlace::Apart => "fsyncs behind the last checkpoint are in a staging area of its own (`-o stage=FILE`)",
+        }
     }
 }
 

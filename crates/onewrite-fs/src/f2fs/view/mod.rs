@@ -49,6 +49,7 @@ impl F2fsView {
         let tables = Tables::open(port, CACHE_PAGES).await?;
         let mut warnings: Vec<String> = tables.warnings.iter().map(ToString::to_string).collect();
         let mut view = F2fsView { tables, warnings: Vec::new(), unseen_fsyncs: 0, losses: RefCell::default() };
+        warnings.extend(view.unseen_area(port).await?);
         let staged = view.count_staged(port).await?;
         view.unseen_fsyncs = view.count_fsyncs().await?;
         if view.unseen_fsyncs > 0 {

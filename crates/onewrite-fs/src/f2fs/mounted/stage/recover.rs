@@ -61,14 +61,16 @@ impl Recovery<'_> {
         Ok((merged.transactions > 0).then_some(merged))
     }
 
-    /// Whether the log continues the image's checkpoint. If it does not, the area must say that the checkpoint is ours.
+    /// Whether the log continues the image's checkpoint. If it does not, the area must say that the checkpoint is ours,
+    /// unless nothing is lost with it.
     async fn is_bound(&self, stage: &Stage, scanned: &Scanned) -> FsResult<bool> {
         let version = self.version();
         if scanned.version == version {
             return Ok(true);
         }
         let transactions = Merged::of(scanned)?.transactions;
-        if transactions == 0 || self.options.discard_stage {
+        let is_continued = self.checkpoint.borrow().stage.is_some();
+        if transactions == 0 && !is_continued || self.options.discard_stage {
             onewrite_block::reached!("stage of an older checkpoint passed over");
             return Ok(false);
         }
@@ -78,6 +80,10 @@ impl Recovery<'_> {
         let names = |end: &End| end.version == version || *end == End { version: version.wrapping_sub(1), digest };
         match stage.area.ends().await?.iter().any(names) {
             true => Ok(false),
+            false if is_continued => Err(FsError::Unsupported(format!(
+                "this staging area: it does not continue checkpoint {version} of the image, another one does; give that \
+                 one, or mount with `-o discard_stage` to give up what fsyncs staged there"
+            ))),
             false => Err(FsError::Damaged {
                 place: "staging area".into(),
                 problem: format!(

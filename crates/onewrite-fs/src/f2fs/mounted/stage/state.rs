@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use crate::f2fs::format::Nid;
+use crate::f2fs::format::checkpoint::StagePlace;
 use crate::f2fs::stage::area::Area;
 use crate::f2fs::stage::format::{Head, Transaction};
 use crate::f2fs::stage::pending::Pending;
@@ -45,6 +46,11 @@ impl Stage {
             ended: Cell::new(0),
             wanted: RefCell::default(),
         }
+    }
+
+    /// Where the area lies.
+    pub(in crate::f2fs::mounted) fn lies(&self) -> StagePlace {
+        self.area.lies()
     }
 
     /// Gives a transaction its place behind the last one; `None` if the log has no room for it. It is under way from
