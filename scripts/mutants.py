@@ -4,6 +4,9 @@
 One build holds all mutants; the environment variable ONEWRITE_MUTANT switches one of them on. A mutant meets the crash
 explorer first, with the workloads that its table names, then the tests of the crates that have mutants. Nothing of this
 is in the product's own source. `mutants.py --help` lists the options; docs/mutants.md says how to read the result.
+
+Each test first runs alone, with no mutant on, and notes which mutants' code it reaches. A mutant then meets only these
+tests, the fastest first, until one fails.
 """
 
 import argparse
@@ -25,23 +28,32 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "<!-- the last run -->"
 SWITCH = '''//! Which mutant is on.
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The mutant that is on; 0 for none, `TRACING` for none while all that are reached are noted.
 static ON: OnceLock<u32> = OnceLock::new();
-static IS_REACHED: AtomicBool = AtomicBool::new(false);
+static IS_REACHED: [AtomicBool; 4096] = [const { AtomicBool::new(false) }; 4096];
+const TRACING: u32 = u32::MAX;
 
-/// Whether mutant `number` is on. The first time that it is, leaves a file behind.
+/// Whether mutant `number` is on. The first time that it is, or would be, notes it.
 #[inline]
 pub(crate) fn is_on(number: u32) -> bool {
-    let on = *ON.get_or_init(|| std::env::var("ONEWRITE_MUTANT").map_or(0, |on| on.parse().unwrap_or(0)));
+    let named = |on: String| if on == "trace" { TRACING } else { on.parse().unwrap_or(0) };
+    let on = *ON.get_or_init(|| std::env::var("ONEWRITE_MUTANT").map_or(0, named));
     let is_on = on == number;
-    if is_on && !IS_REACHED.swap(true, Ordering::Relaxed) {
-        if let Ok(path) = std::env::var("ONEWRITE_MUTANT_REACHED") {
-            let _ = std::fs::write(path, "");
-        }
+    if (is_on || on == TRACING) && !IS_REACHED[number as usize].swap(true, Ordering::Relaxed) {
+        note(number);
     }
     is_on
+}
+
+fn note(number: u32) {
+    let Ok(path) = std::env::var("ONEWRITE_MUTANT_REACHED") else { return };
+    if let Ok(mut file) = std::fs::File::options().create(true).append(true).open(path) {
+        let _ = file.write_all(format!("{number}\\n").as_bytes());
+    }
 }
 '''
 
@@ -159,11 +171,54 @@ def built(tree, target, crates):
     return target / "debug" / "onewrite", tests
 
 
+class Test:
+    """One test: how to run it, how long it took, and the mutants whose code it reaches."""
+
+    def __init__(self, program, folder, executable, name):
+        self.program, self.folder, self.name = program, folder, name
+        self.command = [executable, "--test-threads", "1"] + (["--exact", name] if name else [])
+        self.seconds, self.reaches, self.failed = 0.0, set(), ""
+
+    def traced(self, timeout):
+        """Runs it with no mutant on."""
+        with tempfile.TemporaryDirectory(prefix="onewrite-mutant-", ignore_cleanup_errors=True) as scratch:
+            reached = pathlib.Path(scratch) / "reached"
+            environment = {**os.environ, "ONEWRITE_MUTANT": "trace", "ONEWRITE_MUTANT_REACHED": str(reached)}
+            begin = time.monotonic()
+            code, said = run(self.command, {**environment, "TMPDIR": scratch}, timeout, self.folder)
+            self.seconds = time.monotonic() - begin
+            self.failed = "" if code == 0 else said[-2000:] or "a hang"
+            if reached.is_file():
+                self.reaches = {int(number) for number in reached.read_text().split()}
+        return self
+
+
+def each_test(programs):
+    """The tests of all test programs; a program that cannot list its tests counts as one."""
+    tests = []
+    for program, folder, executable in programs:
+        code, said = run([executable, "--list", "--format", "terse"], os.environ, 60, folder)
+        names = re.findall(r"^(.*): test$", said, re.M) if code == 0 else [""]
+        ignored = run([executable, "--list", "--ignored", "--format", "terse"], os.environ, 60, folder)[1]
+        names = set(names) - set(re.findall(r"^(.*): test$", ignored, re.M))
+        tests += [Test(program, folder, executable, name) for name in sorted(names)]
+    return tests
+
+
 class Judge:
     """Runs mutants, one at a time in each of its threads."""
 
     def __init__(self, program, tests, options):
         self.program, self.tests, self.options = program, tests, options
+
+    def trace(self):
+        """Runs each test alone. Those that fail without a mutant are named and left out."""
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            list(pool.map(lambda test: test.traced(self.options.timeout), self.tests))
+        for test in [test for test in self.tests if test.failed]:
+            print(f"without a mutant, {test.program} {test.name} fails, and is left out: {test.failed}", file=sys.stderr)
+        self.tests = sorted((test for test in self.tests if not test.failed), key=lambda test: test.seconds)
+        print(f"{len(self.tests)} tests, {sum(test.seconds for test in self.tests):.0f} s", file=sys.stderr, flush=True)
 
     def assert_sound(self, mutants):
         """With no mutant on, every workload must keep all promises and every test must pass."""
@@ -173,18 +228,14 @@ class Judge:
             code, said = run([self.program, "--quiet", "crash", *words], environment, self.options.timeout)
             if code != 0:
                 fail(f"without a mutant, `onewrite crash {line}` ends with {code}: {said}")
-        for name, folder, executable in self.tests if self.options.tests else []:
-            code, said = run([executable], environment, self.options.timeout, folder)
-            if code != 0:
-                fail(f"without a mutant, the tests of {name} end with {code}: {said[-2000:]}")
 
     def judged(self, mutant):
         """What caught the mutant, as (by, what), and whether its code ran at all."""
-        with tempfile.TemporaryDirectory(prefix="onewrite-mutant-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="onewrite-mutant-", ignore_cleanup_errors=True) as scratch:
             reached = pathlib.Path(scratch) / "reached"
             environment = {**os.environ, "ONEWRITE_MUTANT_REACHED": str(reached), "TMPDIR": scratch}
             environment["ONEWRITE_MUTANT"] = str(mutant.number)
-            caught = self.by_explorer(mutant, environment) or self.by_tests(environment)
+            caught = self.by_explorer(mutant, environment) or self.by_tests(mutant, environment)
             return caught or ("nothing", ""), reached.exists()
 
     def by_explorer(self, mutant, environment):
@@ -201,18 +252,16 @@ class Judge:
                 return "explorer", f"`{line}`, {'a hang' if code is None else f'exit code {code}'}"
         return None
 
-    def by_tests(self, environment):
-        if not self.options.tests:
-            return None
-        for name, folder, executable in self.tests:
-            command = [executable, "--test-threads", "1"]
-            code, said = run(command, environment, self.options.timeout, folder)
-            if code is None:
-                return "tests", f"{name}: a hang"
+    def by_tests(self, mutant, environment):
+        """The fastest test that fails, of those that reach the mutant's code."""
+        spent = 0.0
+        for test in [test for test in self.tests if mutant.number in test.reaches]:
+            if spent > self.options.patience:
+                return "nothing", f"{spent:.0f} s of tests; longer ones were not tried"
+            code, _ = run(test.command, environment, 30 + 20 * test.seconds, test.folder)
             if code != 0:
-                failed = re.search(r"^test (\S+) \.\.\. FAILED|^---- (\S+) stdout", said, re.M)
-                what = next((group for group in failed.groups() if group), "") if failed else "it died"
-                return "tests", f"{name}: {what}"
+                return "tests", f"{test.program}: {test.name}" + (" (a hang)" if code is None else "")
+            spent += test.seconds
         return None
 
 
@@ -245,7 +294,7 @@ def told(rows, options, seconds):
         lines.append(f"| {table} | {len(of)} | {of.count('explorer')} | {of.count('tests')} | {of.count('nothing')} |")
     lines += ["", "| mutant | breaks | caught by |", "|---|---|---|"]
     for mutant, (by, what), is_reached in rows:
-        nothing = "**nothing**" if is_reached else "**nothing**; never reached"
+        nothing = f"**nothing**{'; ' if what else ''}{what}" if is_reached else "**nothing**; never reached"
         caught_by = nothing if by == "nothing" else what.replace("|", "\\|")
         lines.append(f"| {mutant.name} | {mutant.breaks} | {caught_by} |")
     return "\n".join(lines) + "\n"
@@ -267,6 +316,7 @@ def arguments():
     parser.add_argument("--no-tests", dest="tests", action="store_false", help="the explorer alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants side by side (%(default)s)")
     parser.add_argument("--timeout", type=int, default=900, help="seconds after which a run hangs (%(default)s)")
+    parser.add_argument("--patience", type=int, default=600, help="seconds of tests for each mutant (%(default)s)")
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT", help="exit with 1 if fewer are killed")
     parser.add_argument("--room", type=pathlib.Path, default=ROOT / "target" / "mutants", help="for copy and build")
     parser.add_argument("--out", type=pathlib.Path, help="write the result here, too")
@@ -293,8 +343,10 @@ def main():
     mutated_tree(room / "tree", mutants)
     crates = sorted({mutant.file.split("/")[1] for mutant in mutants} | {"onewrite-crash"})
     program, tests = built(room / "tree", room / "target", crates if options.tests else [])
-    judge, begin, rows = Judge(program, tests, options), time.monotonic(), []
+    judge, begin, rows = Judge(program, each_test(tests), options), time.monotonic(), []
     judge.assert_sound(chosen)
+    if options.tests:
+        judge.trace()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for mutant, (caught, is_reached) in zip(chosen, pool.map(judge.judged, chosen)):
             rows.append((mutant, caught, is_reached))
