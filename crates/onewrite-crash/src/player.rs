@@ -281,7 +281,7 @@ impl<S: Subject> Player<S> {
                 self.write(
                     target,
                     Some(*offset),
-                    Written { length: *length, seed: *seed, manner: Manner { direct: *direct } },
+                    Written { length: *length, seed: *seed, manner: Manner { direct: *direct, once: false } },
                     plan,
                 )
                 .await
@@ -294,7 +294,7 @@ impl<S: Subject> Player<S> {
             Action::ReadDirect(file) => {
                 let (ino, _) = self.target(file, open).await?;
                 let length = fs.attributes(ino).await?.size.next_multiple_of(PAGE_SIZE as u64);
-                pages_of(fs, (ino, length), Manner { direct: true }).await.map(drop)
+                pages_of(fs, (ino, length), Manner { direct: true, once: false }).await.map(drop)
             }
             Action::Append { file, length, seed } => {
                 let target = self.target(file, open).await?;

@@ -197,6 +197,9 @@ pub enum Position {
 pub struct Manner {
     /// Bypasses the page cache if the mode allows it (`O_DIRECT`). Offset and length must be multiples of 4 KiB.
     pub direct: bool,
+    /// A read whose caller keeps what it gets, as the kernel does above a mount: pages that are not in memory are read
+    /// for this caller alone.
+    pub once: bool,
 }
 
 /// How a rename treats its target.

@@ -16,7 +16,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 const NAME: &[u8] = b"one";
 /// The file ends in its second page: F2FS keeps shorter ones in their inodes.
 const SIZE: u64 = PAGE + 100;
-const DIRECT: Manner = Manner { direct: true };
+const DIRECT: Manner = Manner { direct: true, once: false };
 
 /// What makes the file grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

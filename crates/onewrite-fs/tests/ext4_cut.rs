@@ -14,7 +14,7 @@ use support::{Scratch, assert_clean};
 
 const MIB: u64 = 1024 * 1024;
 const PAGE: u64 = PAGE_SIZE as u64;
-const DIRECT: Manner = Manner { direct: true };
+const DIRECT: Manner = Manner { direct: true, once: false };
 
 /// Runs `work` on a new disk, then gives what the disk holds; the power is cut then.
 fn cut_after<F: Future<Output = FsResult<()>> + 'static>(

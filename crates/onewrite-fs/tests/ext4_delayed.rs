@@ -129,7 +129,7 @@ fn what_is_delayed_is_found_by_seek_and_by_direct_reads() {
         assert_eq!(fs.seek(file, 0, SeekTarget::Data).await?, 64 * KIB);
         assert_eq!(fs.seek(file, 64 * KIB, SeekTarget::Hole).await?, 68 * KIB);
         append(&fs, file, 6, 4 * KIB).await?;
-        let direct = Manner { direct: true };
+        let direct = Manner { direct: true, once: false };
         let found = fs.read(file, 68 * KIB, 4 * KIB, direct).await?;
         assert_eq!(found.pages, [onewrite_fs::pattern_page(6, 0, 17)]);
         Ok(())

@@ -134,7 +134,9 @@ fn a_read_beside_a_direct_write_leaves_nothing_old_in_the_page_cache() {
                 let read = port.runtime().start(read);
                 let writer = Rc::clone(&fs);
                 let place = Position::At(round * PAGE);
-                let write = async move { writer.write(file, place, content(NEW, 1), Manner { direct: true }).await };
+                let write = async move {
+                    writer.write(file, place, content(NEW, 1), Manner { direct: true, once: false }).await
+                };
                 let write = port.runtime().start(write);
                 read.await?;
                 write.await?;

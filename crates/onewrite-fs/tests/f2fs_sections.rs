@@ -90,7 +90,7 @@ fn zones_that_were_written_without_a_checkpoint_are_not_gone_on_with() {
     let options = F2fsOptions::default();
     let ((), left) = with_mount(new_zoned_disk(192 * MIB, 0), options, Left::AsItIs, |fs, _| async move {
         let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
-        let direct = Manner { direct: true };
+        let direct = Manner { direct: true, once: false };
         fs.write(file, Position::At(0), Content::Bytes(&[1; 65_536]), direct).await.map(drop)
     });
     let (_, left) = with_mount(left, options, Left::Unmounted, |fs, _| async move {

@@ -217,7 +217,7 @@ fn a_direct_write_into_blocks_walks_the_map_once() {
         let file = fs.create(fs.root(), b"file", NewNode::FILE).await.expect("file");
         let page = PAGE_SIZE as u64;
         fs.allocate(file, 0, 16 * page, Allocation::Extend).await.expect("blocks");
-        let (content, direct) = (vec![1; 2 * PAGE_SIZE], Manner { direct: true });
+        let (content, direct) = (vec![1; 2 * PAGE_SIZE], Manner { direct: true, once: false });
         let mut lookups = Vec::new();
         for _ in 0..2 {
             let before = fs.volume().map_lookups();

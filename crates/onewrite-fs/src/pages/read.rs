@@ -6,7 +6,6 @@ use onewrite_block::{Cause, Page, Request};
 
 use super::{Access, Backing, DirectReads, Lookup, PAGE_BYTES, PagedFile, Pages, page_key};
 use crate::api::{FsError, FsResult, Manner, SeekTarget};
-use crate::block::BlockNo;
 use crate::content::Data;
 
 /// Maximum number of pages read ahead for a sequential reader: Linux's 128 KiB.
@@ -47,6 +46,8 @@ impl Pages {
         let pages = if is_direct {
             check_direct(offset, bytes.end - offset)?;
             self.read_past_cache(backing, file, first..stop).await?
+        } else if manner.once {
+            self.read_once(backing, file, first..stop).await?
         } else {
             let ahead = if file.pages().reads_on(offset) { READ_AHEAD_PAGES } else { 0 };
             let pages = self.read_through_cache(backing, file, first..stop, ahead).await?;
@@ -68,6 +69,21 @@ impl Pages {
         let mut pages = Vec::with_capacity((range.end - range.start) as usize);
         for index in range {
             pages.push(self.file_page(backing, file, index, limit).await?);
+        }
+        Ok(pages)
+    }
+
+    /// Reads pages for one caller: those in memory from there, the others past it. Does not change what is in memory.
+    async fn read_once<B: Backing>(&self, backing: &B, file: &B::File, range: Range<u64>) -> FsResult<Vec<Page>> {
+        self.tell(file, range.clone(), Access::Read);
+        let mut pages = Vec::with_capacity((range.end - range.start) as usize);
+        while pages.len() < pages.capacity() {
+            let index = range.start + pages.len() as u64;
+            if let Some(page) = self.page(page_key(file, index)) {
+                pages.push(page);
+            } else if let Some(_loading) = self.begin_load(page_key(file, index)).await {
+                pages.append(&mut self.load(backing, file, index..range.end).await?);
+            }
         }
         Ok(pages)
     }
@@ -113,44 +129,33 @@ impl Pages {
     /// Device errors and damage.
     pub async fn fill<B: Backing>(&self, backing: &B, file: &B::File, index: u64, limit: u64) -> FsResult<()> {
         let Some(_loading) = self.begin_load(page_key(file, index)).await else { return Ok(()) };
-        let wanted = index..limit.max(index + 1);
-        onewrite_block::reached!("read waits for a direct write", file.pages().is_overwriting(&wanted));
-        self.progress.until(|| !file.pages().is_overwriting(&wanted)).await;
-        let Lookup::At { block, count } = backing.lookup(file, index).await? else {
-            return self.put_clean(backing, file, index, Page::ZEROS).await;
-        };
-        let end = limit.min(index + count);
-        let newer = backing.newest(block, end.saturating_sub(index).max(1)).await?;
-        if !newer.is_empty() {
-            onewrite_block::reached!("content read from the log");
-            return self.put_all_clean(backing, file, index, newer).await;
-        }
-        let count = self.run_to_read(backing, file, index..end, block);
-        let transfer_max = self.port.geometry().transfer_pages_max;
-        let request = Request::read(block.page(), count.min(transfer_max), Cause::Data);
-        let pages = self.port.request(request).await?;
-        self.put_all_clean(backing, file, index, pages).await
-    }
-
-    async fn put_all_clean<B: Backing>(
-        &self,
-        backing: &B,
-        file: &B::File,
-        index: u64,
-        pages: Vec<Page>,
-    ) -> FsResult<()> {
+        let pages = self.load(backing, file, index..limit.max(index + 1)).await?;
         for (index, page) in (index..).zip(pages) {
             self.put_clean(backing, file, index, page).await?;
         }
         Ok(())
     }
 
-    /// Number of leading pages to read: the first, and those behind it that are not in memory and have no newer
-    /// version.
-    fn run_to_read<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>, block: BlockNo) -> u32 {
-        let first = pages.start;
-        let is_missing = |next: &u64| !self.holds(page_key(file, *next)) && !backing.has_newer(block + (next - first));
-        1 + (first + 1..pages.end).take_while(is_missing).count() as u32
+    /// Reads the first of these pages, which is not in memory, with those behind it that lie in consecutive blocks and
+    /// are not in memory either: what is on the device may be older than what is in memory.
+    async fn load<B: Backing>(&self, backing: &B, file: &B::File, wanted: Range<u64>) -> FsResult<Vec<Page>> {
+        let index = wanted.start;
+        onewrite_block::reached!("read waits for a direct write", file.pages().is_overwriting(&wanted));
+        self.progress.until(|| !file.pages().is_overwriting(&wanted)).await;
+        let Lookup::At { block, count } = backing.lookup(file, index).await? else {
+            return Ok(vec![Page::ZEROS]);
+        };
+        let behind = index + 1..wanted.end.min(index + count);
+        let missing = behind.take_while(|next| !self.holds(page_key(file, *next))).count() as u64;
+        let newer = backing.newest(block, 1 + missing).await?;
+        if !newer.is_empty() {
+            onewrite_block::reached!("content read from the log");
+            return Ok(newer);
+        }
+        let older = (1..=missing).take_while(|next| !backing.has_newer(block + *next)).count() as u32;
+        let transfer_max = self.port.geometry().transfer_pages_max;
+        let request = Request::read(block.page(), (1 + older).min(transfer_max), Cause::Data);
+        Ok(self.port.request(request).await?)
     }
 
     /// Puts a page into the cache, unless it is there by now. Sets the bytes behind the end of the file to zero.

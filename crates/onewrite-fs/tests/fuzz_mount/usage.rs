@@ -136,7 +136,7 @@ async fn read(fs: &Ext4, ino: Ino) -> FsResult<()> {
     let mut at = 0;
     for _ in 0..8 {
         let Ok(data) = fs.seek(ino, at, SeekTarget::Data).await else { break };
-        fs.read(ino, data, 4_096, Manner { direct: data.is_multiple_of(4096) }).await?;
+        fs.read(ino, data, 4_096, Manner { direct: data.is_multiple_of(4096), once: false }).await?;
         let Ok(hole) = fs.seek(ino, data, SeekTarget::Hole).await else { break };
         assert!(at <= data && data <= hole, "seeking in {ino} goes back from {at} to {data} to {hole}");
         at = hole;
@@ -172,7 +172,7 @@ async fn operate(fs: &Ext4, names: &[Name], choices: &mut Choices) -> FsResult<(
         13 => fs.fsync(one.ino).await,
         14 => {
             let page = Content::Pattern { seed: at, compressible_percent: 0, length: 16_384 };
-            fs.write(one.ino, Position::At(at - at % 4096), page, Manner { direct: true }).await.map(drop)
+            fs.write(one.ino, Position::At(at - at % 4096), page, Manner { direct: true, once: false }).await.map(drop)
         }
         _ => fs.write(one.ino, Position::At(at), pattern, Manner::default()).await.map(drop),
     }

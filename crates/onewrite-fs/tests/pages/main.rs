@@ -15,8 +15,9 @@ use onewrite_fs::{BlockNo, FsError, FsResult, Manner};
 use tiny_log::TinyLog;
 
 const CACHE_PAGES: u64 = 32;
-const DIRECT: Manner = Manner { direct: true };
-const BUFFERED: Manner = Manner { direct: false };
+const DIRECT: Manner = Manner { direct: true, once: false };
+const BUFFERED: Manner = Manner { direct: false, once: false };
+const ONCE: Manner = Manner { direct: false, once: true };
 
 fn run<F>(device: Box<dyn Device>, options: PagesOptions, test: impl FnOnce(Rc<TinyLog>) -> F)
 where
@@ -34,7 +35,7 @@ fn disk() -> Box<dyn Device> {
 
 #[test]
 fn every_page_gets_a_new_address_and_reads_back() {
-    for seed in 0..20 {
+    for seed in 0..30 {
         run(disk(), PagesOptions::default(), |tiny| async move {
             let mut choices = Choices::new(seed);
             let files = [tiny.make(1), tiny.make(2), tiny.make(3)];
@@ -54,7 +55,7 @@ fn every_page_gets_a_new_address_and_reads_back() {
                         put(plain, (first * PAGE_BYTES) as usize, &bytes);
                     }
                     4 | 5 => {
-                        let manner = if choices.below(2) == 0 { DIRECT } else { BUFFERED };
+                        let manner = [DIRECT, BUFFERED, ONCE][choices.index(3)];
                         let (offset, length) = (offset / PAGE_BYTES * PAGE_BYTES, choices.below(8) * PAGE_BYTES);
                         let read = tiny.read(file, offset, length, manner).await?;
                         let end = plain.len().min((offset + length) as usize);
@@ -171,6 +172,26 @@ fn private_pages_are_their_owners_alone_until_all_are_published() {
         for file in &files {
             assert_eq!(tiny.read(file, 0, u64::MAX, BUFFERED).await?, both);
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_read_for_one_caller_takes_what_is_in_memory_and_leaves_no_more_there() {
+    run(disk(), PagesOptions::default(), |tiny| async move {
+        let file = tiny.make(1);
+        tiny.write(&file, 0, &[1; 6 * PAGE_SIZE]).await?;
+        tiny.pages.sync(&*tiny, &file).await?;
+        tiny.pages.drop_clean(None);
+        tiny.write(&file, 2 * PAGE_BYTES + 5, &[2; 10]).await?;
+        let before: Vec<bool> = (0..6).map(|index| tiny.pages.holds(page_key(&*file, index))).collect();
+        assert_eq!(before, [false, false, true, false, false, false]);
+        let read = tiny.read(&file, 100, 6 * PAGE_BYTES, ONCE).await?;
+        let mut expected = vec![1; 6 * PAGE_SIZE];
+        expected[2 * PAGE_SIZE + 5..][..10].fill(2);
+        assert_eq!(read, expected[100..]);
+        let after: Vec<bool> = (0..6).map(|index| tiny.pages.holds(page_key(&*file, index))).collect();
+        assert_eq!(after, before);
         Ok(())
     });
 }

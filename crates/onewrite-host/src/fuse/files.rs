@@ -33,10 +33,15 @@ const SEEK_HOLE: i32 = 4;
 /// Most bytes that one `copy_file_range` copies; programs ask again for the rest.
 const COPY_BYTES_MAX: u64 = 4 << 20;
 
+/// Bytes from which on a read is that of a kernel which reads ahead, and keeps the pages itself. Smaller ones may come
+/// past the kernel's cache, and one behind the other.
+const READ_ONCE_MIN: u64 = 64 * 1024;
+
 /// How to read or write this range of a file that was opened with `flags`. A direct access that is not aligned to pages
 /// goes through the page cache.
 const fn manner(flags: i32, offset: u64, length: u64) -> Manner {
-    Manner { direct: flags & DIRECT != 0 && (offset | length).is_multiple_of(PAGE_SIZE as u64) }
+    let direct = flags & DIRECT != 0 && (offset | length).is_multiple_of(PAGE_SIZE as u64);
+    Manner { direct, once: length >= READ_ONCE_MIN }
 }
 
 /// What a sync of a file makes durable.

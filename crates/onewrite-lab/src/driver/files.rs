@@ -228,7 +228,7 @@ impl<F: FileSystem> Files<F> {
     /// A direct read of parts of pages. Reads the whole pages, as a disk with 512-byte sectors does inside.
     async fn read_inside_pages(&self, ino: Ino, offset: u64, length: u64) -> Result<u64, Failure> {
         let (begin, bytes) = whole_pages(offset, length);
-        self.fs.read(ino, begin, bytes, Manner { direct: true }).await?;
+        self.fs.read(ino, begin, bytes, Manner { direct: true, once: false }).await?;
         Ok(length)
     }
 
@@ -242,7 +242,7 @@ impl<F: FileSystem> Files<F> {
         filling: Filling,
     ) -> FsResult<()> {
         let (begin, bytes) = whole_pages(offset, length);
-        let direct = Manner { direct: true };
+        let direct = Manner { direct: true, once: false };
         self.fs.read(ino, begin, bytes, direct).await?;
         self.put((file, ino), (Position::At(begin), bytes), filling, direct).await
     }
@@ -268,7 +268,7 @@ impl<F: FileSystem> Files<F> {
             Position::At(offset) if manner.direct && !is_aligned(offset, length) => {
                 self.write_inside_pages(opened, offset, length, filling).await?;
             }
-            _ => self.put(opened, (position, length), filling, Manner { direct: manner.direct }).await?,
+            _ => self.put(opened, (position, length), filling, Manner { direct: manner.direct, once: false }).await?,
         }
         if manner.sync != SyncMode::None {
             let what = if manner.sync == SyncMode::Dsync { SyncOf::Data } else { SyncOf::File };
@@ -389,7 +389,7 @@ impl<F: FileSystem> Target for Files<F> {
                 Ok(0)
             }
             Operation::Read { slot, offset, length, direct } => {
-                self.read(at(slot)?, offset, length, Manner { direct }).await
+                self.read(at(slot)?, offset, length, Manner { direct, once: false }).await
             }
             Operation::ReadWhole { slot, chunk } => self.read_whole(at(slot)?, chunk).await,
             Operation::Write { slot, position, length, seed, compressible_percent, manner } => {
