@@ -21,6 +21,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// Parses the digits before a unit.
 fn number(digits: &str, text: &str, limit: &str) -> Result<u64, String> {
     match digits.is_empty() {
+        true if text.is_empty() => Err("the value is missing".to_owned()),
         true => Err(format!("`{text}` does not begin with a number")),
         false => digits.parse().map_err(|_| format!("`{text}` is too large; {limit}")),
     }

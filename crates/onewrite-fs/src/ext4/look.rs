@@ -139,7 +139,7 @@ impl FileView for Ext4 {
         let layout = volume.layout();
         Ok(Space {
             blocks: layout.block_count.saturating_sub(volume.overhead_blocks()),
-            blocks_free: volume.groups().free_blocks().saturating_sub(volume.groups().reserved_blocks()),
+            blocks_free: volume.groups().free_blocks().saturating_sub(volume.contents().kept_blocks()),
             inodes: u64::from(layout.inode_count),
             inodes_free: volume.groups().free_inodes(),
         })

@@ -1,7 +1,7 @@
 //! Null: a FUSE file system that keeps only names and sizes. What it reaches, none can pass.
 //!
-//! With files of the host behind it, it is two rivals more: one that does each request on such a file itself, and one
-//! that lets the kernel read and write them past it.
+//! With files of the host behind it, it is two rivals more, which keep content: one that does each request on such a
+//! file itself, and one that lets the kernel read and write them past it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,12 +9,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, BackingId, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
 };
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
@@ -39,6 +40,7 @@ struct Tree {
 struct Node {
     kind: FileType,
     size: u64,
+    modified: SystemTime,
     behind: Option<File>,
     passed: Option<BackingId>,
 }
@@ -50,14 +52,15 @@ struct Null {
 
 impl Tree {
     fn attributes(&self, ino: u64) -> FileAttr {
-        let (kind, size) = if ino == 1 { (FileType::Directory, 0) } else { self.nodes[ino as usize - 2].shape() };
+        let root = (FileType::Directory, 0, UNIX_EPOCH);
+        let (kind, size, modified) = if ino == 1 { root } else { self.nodes[ino as usize - 2].shape() };
         FileAttr {
             ino: INodeNo(ino),
             size,
             blocks: 0,
             atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
+            mtime: modified,
+            ctime: modified,
             crtime: UNIX_EPOCH,
             kind,
             perm: 0o755,
@@ -71,7 +74,7 @@ impl Tree {
     }
 
     fn make(&mut self, parent: u64, name: &OsStr, kind: FileType) -> FileAttr {
-        self.nodes.push(Node { kind, size: 0, behind: None, passed: None });
+        self.nodes.push(Node { kind, size: 0, modified: now(), behind: None, passed: None });
         let ino = self.nodes.len() as u64 + 1;
         self.names.insert((parent, name.to_owned()), ino);
         self.attributes(ino)
@@ -85,15 +88,22 @@ impl Tree {
 }
 
 impl Node {
-    fn shape(&self) -> (FileType, u64) {
-        let size = self.behind.as_ref().map_or(self.size, |file| file.metadata().unwrap().len());
-        (self.kind, size)
+    fn shape(&self) -> (FileType, u64, SystemTime) {
+        // Past this process the kernel writes, and only the file itself knows its size.
+        let passed = self.behind.as_ref().filter(|_| self.passed.is_some());
+        let size = passed.map_or(self.size, |file| file.metadata().unwrap().len());
+        (self.kind, size, self.modified)
     }
 
     /// A handle of the file behind, to be used while the tree is not held.
     fn file(&self) -> Option<File> {
         self.behind.as_ref().map(|file| file.try_clone().unwrap())
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a time of the wall clock for files")]
+fn now() -> SystemTime {
+    SystemTime::now()
 }
 
 impl Null {
@@ -154,7 +164,7 @@ impl Filesystem for Null {
         let mut tree = self.tree();
         if let (Some(size), true) = (size, ino.0 > 1) {
             let node = tree.node(ino);
-            node.size = size;
+            (node.size, node.modified) = (size, now());
             node.behind.iter().for_each(|file| file.set_len(size).unwrap());
         }
         reply.attr(&TIME_TO_LIVE, &tree.attributes(ino.0));
@@ -192,6 +202,42 @@ impl Filesystem for Null {
         let ino = self.tree().names.remove(&(parent.0, name.to_owned()));
         if let (Some(ino), Behind::Files(directory) | Behind::Kernel(directory)) = (ino, &self.behind) {
             std::fs::remove_file(directory.join(ino.to_string())).unwrap();
+        }
+        reply.ok();
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.tree().names.remove(&(parent.0, name.to_owned()));
+        reply.ok();
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        parent_after: INodeNo,
+        name_after: &OsStr,
+        _: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let mut tree = self.tree();
+        match tree.names.remove(&(parent.0, name.to_owned())) {
+            Some(ino) => {
+                tree.names.insert((parent_after.0, name_after.to_owned()), ino);
+                reply.ok();
+            }
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let tree = self.tree();
+        let named = tree.names.range((ino.0, OsString::new())..(ino.0 + 1, OsString::new()));
+        for (at, ((_, name), number)) in named.enumerate().skip(offset as usize) {
+            if reply.add(INodeNo(*number), at as u64 + 1, tree.attributes(*number).kind, name) {
+                break;
+            }
         }
         reply.ok();
     }
@@ -236,7 +282,7 @@ impl Filesystem for Null {
         let file = {
             let mut tree = self.tree();
             let node = tree.node(ino);
-            node.size = node.size.max(offset + data.len() as u64);
+            (node.size, node.modified) = (node.size.max(offset + data.len() as u64), now());
             node.file()
         };
         if let Some(file) = file {

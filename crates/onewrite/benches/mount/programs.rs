@@ -63,13 +63,15 @@ impl Program {
     }
 }
 
-/// Runs every program on ours, fuse2fs, the kernel's and the host's file system in turn, and prints the table.
+/// Runs every program on ours, fuse2fs, the kernel's, the host's file system and a relay, which shows what FUSE costs, in
+/// turn, and prints the table.
 pub fn compare(rounds: usize) {
     let all = [
         System::Ours("ordered"),
         System::Ours("data+async"),
         System::Fuse2fs,
         System::Kernel("kernel", "data=ordered"),
+        System::Relay,
         System::Host,
     ];
     let systems: Vec<System> = all.into_iter().filter(System::is_possible).collect();

@@ -126,6 +126,18 @@ fn a_mount_that_hides_another_says_so() {
 }
 
 #[test]
+fn a_mount_warns_on_the_terminal_too() {
+    let Some(place) = Mounted::unmounted(64) else { return };
+    for (mode, wanted) in [("ldj-paper", "never committed"), ("zp", "eviction spot")] {
+        let mounted = place.mount("image", &format!("data={mode}"));
+        text(&mounted);
+        assert!(String::from_utf8_lossy(&mounted.stderr).contains(wanted), "{mounted:?}");
+        assert!(fs::read_to_string(place.beside("log")).unwrap().contains(wanted));
+        patiently(|| place.onewrite(&["umount", "mnt"]));
+    }
+}
+
+#[test]
 fn a_signal_takes_no_mount_of_others_off() {
     let Some(place) = Mounted::new(64, "") else { return };
     assert_eq!(fs::read_link(format!("/proc/{}/cwd", place.process())).unwrap(), Path::new("/"));

@@ -1,9 +1,11 @@
 //! F2FS under the mount: programs work on it, kills lose nothing that was synced, and fsck.f2fs calls it clean.
 
+use std::fs;
+
 use onewrite_block::Choices;
 
 use crate::kill::{judge, work_and_be_killed};
-use crate::support::{Mounted, refusal};
+use crate::support::{Mounted, detach, kill, patiently, refusal, text};
 
 /// Builds a tree of many kinds of files and changes, and compares it with the same on the host.
 const TREE: &str = r#"
@@ -86,4 +88,26 @@ fn what_f2fs_has_not_is_refused() {
     let Some(place) = place.mounted("") else { return };
     let busy = refusal(&place.onewrite(&["cp", "image:/", "out"]), 3);
     assert!(busy.contains(&format!("image is in use by process {} (onewrite)", place.process())), "{busy}");
+}
+
+/// The image knows that fsyncs are in a staging file, so no mount passes over them.
+#[test]
+fn behind_a_kill_an_image_is_not_mounted_without_its_staging_file() {
+    let Some(place) = Mounted::unmounted_f2fs(128) else { return };
+    fs::write(place.beside("stage"), vec![0; 4 << 20]).unwrap();
+    let staged = format!("stage={}", place.beside("stage").display());
+    let place = place.mounted(&staged).unwrap();
+    fs::write(place.at("f"), b"synced").unwrap();
+    fs::File::open(place.at("f")).unwrap().sync_all().unwrap();
+    kill(&place);
+    detach(&place);
+    let alone = refusal(&place.mount("image", ""), 2);
+    assert!(alone.contains("-o stage=FILE") && alone.contains("discard_stage"), "{alone}");
+    let listed = place.onewrite(&["ls", "image:/"]);
+    assert!(String::from_utf8_lossy(&listed.stderr).contains("-o stage=FILE"), "{listed:?}");
+    let place = place.mounted(&staged).unwrap();
+    assert_eq!(fs::read(place.at("f")).unwrap(), b"synced");
+    patiently(|| place.onewrite(&["umount", "mnt"]));
+    assert_eq!(text(&place.onewrite(&["cat", "image:/f"])), "synced");
+    place.check();
 }

@@ -111,7 +111,7 @@ fn serve_until_the_end(
     let mounted = executor.block_on(async move { prepare(devices, options, is_new).await })?;
     let fs = mounted.with_context(|| source.clone())?;
     let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
-    tell_recovered(&fs, changes, &source);
+    tell_recovered(&fs, changes, &source, log);
     let mode = fs.mode_name();
     let (core, inbox) = runtime.inbox::<Letter<Server<AnyFs>>>();
     let names = Names { source: source.clone(), mode: mode.to_owned() };
@@ -233,9 +233,17 @@ async fn prepare(
     Ok(AnyFs::mount_with(devices, options, f2fs).await?)
 }
 
-fn tell_recovered(fs: &AnyFs, changes: Changes, source: &str) {
+/// Tells what recovery did, and warns: in the log, and on the terminal of a mount that leaves it.
+fn tell_recovered(fs: &AnyFs, changes: Changes, source: &str, log: Option<&File>) {
     if let Some(recovery) = fs.recovery() {
         tracing::info!("{source}: {}", recovered(&recovery, changes));
     }
-    fs.warnings().iter().for_each(|warning| tracing::warn!("{source}: {warning}"));
+    let of_papers = "mode ldj-paper, as its papers have it, can recover what was never committed; data=ldj does not";
+    let is_of_papers = fs.mode_name() == Mode::LdjPaper.name();
+    for warning in fs.warnings().into_iter().chain(is_of_papers.then(|| of_papers.to_owned())) {
+        tracing::warn!("{source}: {warning}");
+        if log.is_some() {
+            errln!("onewrite: {source}: {warning}");
+        }
+    }
 }
