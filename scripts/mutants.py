@@ -11,6 +11,7 @@ tests, the fastest first, until one fails.
 
 import argparse
 import concurrent.futures
+import filecmp
 import fnmatch
 import json
 import os
@@ -143,7 +144,7 @@ def mutated_tree(tree, mutants):
 
 
 def copied(source, target):
-    if target.is_file() and target.stat().st_mtime == source.stat().st_mtime:
+    if target.is_file() and filecmp.cmp(source, target, shallow=False):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source, target)
@@ -223,7 +224,7 @@ class Judge:
     def assert_sound(self, mutants):
         """With no mutant on, every workload must keep all promises and every test must pass."""
         environment = {**os.environ, "ONEWRITE_MUTANT": "0"}
-        for line in sorted({line for mutant in mutants for line in mutant.explore}):
+        for line in sorted({line for mutant in mutants for line in mutant.explore if self.options.explorer}):
             words = [*shlex.split(line), "--states", "300", "--seed", str(self.options.seed), "--jobs", "1"]
             code, said = run([self.program, "--quiet", "crash", *words], environment, self.options.timeout)
             if code != 0:
@@ -239,6 +240,8 @@ class Judge:
             return caught or ("nothing", ""), reached.exists()
 
     def by_explorer(self, mutant, environment):
+        if not self.options.explorer:
+            return None
         for line in mutant.explore:
             words = [*shlex.split(line), "--states", str(self.options.states), "--seed", str(self.options.seed)]
             report = pathlib.Path(environment["TMPDIR"]) / "report.json"
@@ -277,12 +280,19 @@ def run(command, environment, timeout, folder=None):
         return None, (error.stdout or b"").decode(errors="replace") if isinstance(error.stdout, bytes) else ""
 
 
+def searched(options):
+    """What looked for the mutants."""
+    explorer = f"seed {options.seed}, at most {options.states} states each"
+    tests = f"at most {options.patience} s of tests each" if options.tests else "no tests"
+    return f"{explorer if options.explorer else 'no explorer'}, {tests}"
+
+
 def told(rows, options, seconds):
     """The result as Markdown."""
     count = lambda by: sum(caught[0] == by for _, caught, _ in rows)
     killed = count("explorer") + count("tests")
     lines = [
-        f"{len(rows)} mutants, seed {options.seed}, at most {options.states} states each, {seconds:.0f} s: "
+        f"{len(rows)} mutants, {searched(options)}, {seconds:.0f} s: "
         f"**{killed} killed** ({100 * killed / max(len(rows), 1):.0f}%), {count('explorer')} by the explorer, "
         f"{count('tests')} by tests; {count('nothing')} survive.",
         "",
@@ -314,6 +324,7 @@ def arguments():
     parser.add_argument("--states", type=int, default=20_000, help="crash states for each workload (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the explorer and of --sample (%(default)s)")
     parser.add_argument("--no-tests", dest="tests", action="store_false", help="the explorer alone")
+    parser.add_argument("--no-explorer", dest="explorer", action="store_false", help="the tests alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants side by side (%(default)s)")
     parser.add_argument("--timeout", type=int, default=900, help="seconds after which a run hangs (%(default)s)")
     parser.add_argument("--patience", type=int, default=600, help="seconds of tests for each mutant (%(default)s)")
