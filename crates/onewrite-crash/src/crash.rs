@@ -7,6 +7,7 @@ use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::in_line::explore_side_by_side;
 use crate::minimise::minimised;
+use crate::options::ExploreOptions;
 use crate::plan::{CrashPlan, Stage};
 use crate::report::Report;
 use crate::state_id::StateId;
@@ -67,7 +68,8 @@ fn explore_alone<S: Subject + Clone>(
     Ok(explorer.into_report())
 }
 
-/// Judges one state of one workload again, as the command of a [`crate::Violation`] says.
+/// Judges one state of one workload again, as the command of a [`crate::Violation`] says. The foreign checker examines
+/// it, too, unless the options say never.
 ///
 /// # Errors
 /// If there is no such state.
@@ -77,7 +79,8 @@ pub fn replay<S: Subject>(
     state: &str,
     plan: CrashPlan<'_>,
 ) -> Result<Report, CrashError> {
-    let mut explorer = Explorer::new(subject, plan.options);
+    let options = ExploreOptions { e2fsck_every: plan.options.e2fsck_every.min(1), ..plan.options.clone() };
+    let mut explorer = Explorer::new(subject, &options);
     match (state.parse()?, plan.device) {
         (StateId::Door(_), _) => explorer.replay(workload, state)?,
         (StateId::Fault { fault, then }, _) => explorer.replay_fault(workload, fault, &then)?,

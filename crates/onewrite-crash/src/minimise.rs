@@ -23,6 +23,8 @@ const TRIES_MAX: usize = 300;
 const STATE_SHARE: u64 = 20;
 /// Most states of each exploration.
 const STATES_MAX: u64 = 3_000;
+/// What the judgement of a foreign checker costs: it starts a program on a saved image.
+const STRANGER_PRICE: u64 = 30;
 /// Cuts inside a device in each exploration.
 const DEVICE_CUTS: DeviceCuts = DeviceCuts { points: 200, chances: 2, only: None };
 
@@ -37,10 +39,12 @@ pub(crate) fn minimised<S: Subject + Clone>(
     (plan, judged_max): (CrashPlan<'_>, u64),
     watch: &dyn Fn(u64),
 ) -> Result<Violation, CrashError> {
-    let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every: 0, ..plan.options.clone() };
+    let (e2fsck_every, price) = if violation.is_of_stranger() { (1, STRANGER_PRICE) } else { (0, 1) };
+    let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every, ..plan.options.clone() };
     let (kind, tries, left) = (violation.state.parse()?, 0, judged_max);
     let (device, best, spent_max, is_bounded) = (plan.device, violation.clone(), judged_max, false);
-    let mut search = Search { subject, options: quick, device, kind, best, tries, left, spent_max, watch, is_bounded };
+    let options = quick;
+    let mut search = Search { subject, options, device, kind, best, tries, left, spent_max, price, watch, is_bounded };
     search.leave_tasks_out()?;
     search.leave_actions_out()?;
     search.shrink_state()?;
@@ -59,6 +63,8 @@ struct Search<'s, S> {
     /// Judgements left to spend, and all.
     left: u64,
     spent_max: u64,
+    /// What one judgement costs.
+    price: u64,
     watch: &'s dyn Fn(u64),
     /// Whether something was left untried.
     is_bounded: bool,
@@ -78,7 +84,7 @@ impl<S: Subject + Clone> Search<'_, S> {
         }
         self.watch_left();
         self.tries += 1;
-        self.options.states_max = STATES_MAX.min(self.left - reserved);
+        self.options.states_max = (STATES_MAX.min(self.left - reserved) / self.price).max(1);
         let mut explorer = Explorer::new(self.subject.clone(), &self.options);
         match (&self.kind, self.device) {
             (StateId::Device { .. }, Some(make)) => explorer.explore_device(make, workload, &DEVICE_CUTS)?,
@@ -99,7 +105,7 @@ impl<S: Subject + Clone> Search<'_, S> {
 
     /// Counts what an exploration cost. Returns its violation of the same promise.
     fn spend(&mut self, report: Report) -> Option<Violation> {
-        self.left = self.left.saturating_sub(report.judged.max(1));
+        self.left = self.left.saturating_sub(self.price * report.judged.max(1));
         report.violations.into_iter().find(|other| other.promise == self.best.promise)
     }
 

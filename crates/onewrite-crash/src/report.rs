@@ -62,6 +62,13 @@ pub struct Violation {
     pub shrunk: Shrunk,
 }
 
+impl Violation {
+    /// Whether a foreign checker found it: `e2fsck` or `fsck.f2fs`, whose name the text begins with.
+    pub(crate) fn is_of_stranger(&self) -> bool {
+        ["e2fsck: ", "fsck.f2fs: "].iter().any(|name| self.what.starts_with(name))
+    }
+}
+
 /// How the search for a smaller violation ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

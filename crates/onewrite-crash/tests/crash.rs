@@ -5,11 +5,10 @@ mod returns_early;
 
 use std::cell::RefCell;
 
-use onewrite_block::Geometry;
-use onewrite_block::Nanos;
+use onewrite_block::{Geometry, Image, Nanos, Page};
 use onewrite_crash::{
-    Altered, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Shrunk, Stage, Workload, WorkloadSpec,
-    crash, explore, minimise, record, replay,
+    Alter, Altered, CrashError, CrashPlan, ExploreOptions, Explorer, Ext4Subject, Promise, Report, Shrunk, Stage,
+    Workload, WorkloadSpec, crash, explore, minimise, record, replay,
 };
 use onewrite_fs::ext4::{Mode, PolicyKind};
 use onewrite_fs::journal::CheckpointBy;
@@ -194,6 +193,35 @@ fn a_violation_is_minimised_and_replayed() {
     let again = replay(FORGETFUL, &workload, &violation.state, plan).expect("replayed");
     assert_eq!(again.violations[0].promise, Promise::Durability);
     assert!(replay(FORGETFUL.sound, &workload, &violation.state, plan).is_ok_and(|report| report.is_sound()));
+}
+
+/// A foreign checker that does not like a name.
+#[derive(Clone, Copy)]
+struct Finicky;
+
+impl Alter<Ext4Subject> for Finicky {
+    fn stranger_finding(&self, _: &Ext4Subject, image: &Image) -> Result<Option<String>, CrashError> {
+        let is_named = |page: &Page| page.bytes().windows(6).any(|bytes| bytes == b"needle");
+        Ok(image.written().any(|(_, page)| is_named(page)).then(|| "e2fsck: there is a needle".to_owned()))
+    }
+}
+
+#[test]
+fn what_a_foreign_checker_found_is_minimised_and_replayed() {
+    const FINICKY: Altered<Ext4Subject, Finicky> = Altered { sound: Ext4Subject::new(Mode::Data), change: Finicky };
+    let text = "create /a; append /a 5000 1; fsync /a; mkdir /d; create /d/needle; fsync /d; append /a 300 2; fsync /a \
+                | create /b; append /b 9000 3; fsync /b; rename /b /c";
+    let options = ExploreOptions { e2fsck_every: 20, ..ExploreOptions::default() };
+    let plan = CrashPlan::new(&options);
+    let workload = std::iter::once(text.parse::<Workload>().expect("workload"));
+    let mut report = crash(FINICKY, workload, plan, |_| ()).expect("the run");
+    minimise(&FINICKY, &mut report, (plan, 60_000), |_| ()).expect("smaller workloads");
+    let violation = &report.violations[0];
+    assert_eq!((violation.promise, violation.shrunk), (Promise::Structure, Shrunk::Fully));
+    let workload: Workload = violation.workload.parse().expect("workload");
+    assert!(workload.action_count() <= 3 && violation.workload.contains("needle"), "{violation:#?}");
+    let again = replay(FINICKY, &workload, &violation.state, plan).expect("replayed");
+    assert_eq!(again.violations[0].what, "e2fsck: there is a needle");
 }
 
 #[test]

@@ -60,6 +60,14 @@ pub trait Alter<S: Subject>: 'static {
         sound.share(fs, ranges).await
     }
 
+    /// See [`Subject::stranger_finding`].
+    ///
+    /// # Errors
+    /// As there.
+    fn stranger_finding(&self, sound: &S, image: &Image) -> Result<Option<String>, CrashError> {
+        sound.stranger_finding(image)
+    }
+
     /// See [`Subject::layer`].
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         disk
@@ -108,7 +116,7 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
     }
 
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
-        self.sound.stranger_finding(image)
+        self.change.stranger_finding(&self.sound, image)
     }
 
     fn check(&self, fs: &S::Fs) -> Result<(), String> {
