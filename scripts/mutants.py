@@ -113,7 +113,7 @@ def problems(mutants):
 
 
 def mutated_tree(tree, mutants):
-    """Copies the tracked files to `tree` and puts the mutants in. Unchanged files keep their times, for cargo."""
+    """Copies the tracked files to `tree` and puts the mutants in. Unchanged files keep their times."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     names = [name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
     texts = {}
@@ -144,10 +144,11 @@ def mutated_tree(tree, mutants):
 
 
 def copied(source, target):
+    """Copies a file that differs. Its time is now: cargo would not see one older than the last build."""
     if target.is_file() and filecmp.cmp(source, target, shallow=False):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source, target)
+    shutil.copy(source, target)
 
 
 def built(tree, target, crates):
@@ -217,7 +218,8 @@ class Judge:
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             list(pool.map(lambda test: test.traced(self.options.timeout), self.tests))
         for test in [test for test in self.tests if test.failed]:
-            print(f"without a mutant, {test.program} {test.name} fails, and is left out: {test.failed}", file=sys.stderr)
+            what = f"without a mutant, {test.program} {test.name} fails, and is left out"
+            print(f"{what}: {test.failed}", file=sys.stderr)
         self.tests = sorted((test for test in self.tests if not test.failed), key=lambda test: test.seconds)
         print(f"{len(self.tests)} tests, {sum(test.seconds for test in self.tests):.0f} s", file=sys.stderr, flush=True)
 

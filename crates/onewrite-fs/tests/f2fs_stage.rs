@@ -287,6 +287,11 @@ fn with_both<F: Future<Output = FsResult<()>> + 'static>(
     Ok((image(port.unplug()), image(stage.unplug())))
 }
 
+/// Why an image is not mounted with this staging device, if it is not.
+fn refused_with((image, staging): (&Image, Box<dyn Device>)) -> Option<String> {
+    with_both((again(image), staging), |_| async { Ok(()) }).err()
+}
+
 /// An empty device for a staging area.
 fn empty() -> Box<dyn Device> {
     Box::new(RamDisk::volatile(MIB / 4096))
@@ -301,7 +306,7 @@ fn an_image_knows_of_an_area_on_a_device_of_its_own() {
     let (left, area) = both.expect("a mount");
     let alone = refusal(&left, F2fsOptions::default()).expect("its area is missing");
     assert!(alone.contains("`-o stage=FILE`") && alone.contains("discard_stage"), "{alone}");
-    let other = with_both((again(&left), empty()), |_| async { Ok(()) }).expect_err("an empty device is another area");
+    let other = refused_with((&left, empty())).expect("an empty device is another area");
     assert!(other.contains("without its staging area"), "{other}");
 
     // Readers see the checkpoint, and a warning.
@@ -325,7 +330,7 @@ fn an_image_knows_of_an_area_on_a_device_of_its_own() {
     let given_up = image(disk);
     assert_clean(&given_up);
     assert_eq!(refusal(&given_up, F2fsOptions::default()), None);
-    let back = with_both((again(&given_up), again(&area)), |_| async { Ok(()) }).expect_err("it is noticed");
+    let back = refused_with((&given_up, again(&area))).expect("it is noticed");
     assert!(back.contains("something else wrote"), "{back}");
 
     // An unmount ends it: the image is whole alone.
@@ -364,7 +369,7 @@ fn an_older_area_of_the_image_is_not_taken_for_its_own() {
         fs.fsync(file).await
     });
     let (left, area) = both.expect("a mount");
-    let refused = with_both((again(&left), again(&older)), |_| async { Ok(()) }).expect_err("it is the older one");
+    let refused = refused_with((&left, again(&older))).expect("it is the older one");
     assert!(refused.contains("another one does") && refused.contains("discard_stage"), "{refused}");
     let own = with_both((again(&left), again(&area)), |fs| async move {
         assert_eq!(get(&fs, "file").await?, b"staged");
@@ -388,12 +393,12 @@ fn an_area_on_a_device_of_its_own_holds_what_was_staged() {
     assert_clean(&second.expect("a mount").0);
     let mut held = area.clone();
     held.set(onewrite_block::Lpn(0), onewrite_block::Page::from_slice(b"something"));
-    let refused = with_both((again(&left), again(&held)), |_| async { Ok(()) }).expect_err("refused");
+    let refused = refused_with((&left, again(&held))).expect("refused");
     assert!(refused.contains("holds something else"), "{refused}");
     let mut torn = area.clone();
     let mut label = area.page(onewrite_block::Lpn(0)).clone();
     label.bytes_mut()[100] = 1;
     torn.set(onewrite_block::Lpn(0), label);
-    let refused = with_both((again(&left), again(&torn)), |_| async { Ok(()) }).expect_err("refused");
+    let refused = refused_with((&left, again(&torn))).expect("refused");
     assert!(refused.contains("belongs to another image"), "{refused}");
 }

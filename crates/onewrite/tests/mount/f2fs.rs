@@ -105,6 +105,8 @@ fn behind_a_kill_an_image_is_not_mounted_without_its_staging_file() {
     assert!(alone.contains("-o stage=FILE") && alone.contains("discard_stage"), "{alone}");
     let listed = place.onewrite(&["ls", "image:/"]);
     assert!(String::from_utf8_lossy(&listed.stderr).contains("-o stage=FILE"), "{listed:?}");
+    let checked = place.onewrite(&["fsck", "image"]);
+    assert!(text(&checked).contains("-o stage=FILE"), "{checked:?}");
     let place = place.mounted(&staged).unwrap();
     assert_eq!(fs::read(place.at("f")).unwrap(), b"synced");
     patiently(|| place.onewrite(&["umount", "mnt"]));

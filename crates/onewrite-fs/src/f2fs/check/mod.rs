@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use onewrite_block::DevicePort;
 
-use super::format::checkpoint::flags;
+use super::format::checkpoint::{StagePlace, flags};
 use super::format::layout::{ROOT_INODE, SEGMENT_BLOCKS};
 use super::format::nat::NatEntry;
 use super::format::sit::SitEntry;
@@ -143,8 +143,11 @@ impl Checker {
             self.report.add(Place::Current, "it is marked as in need of fsck");
         }
         if !self.tables.checkpoint.has(flags::UMOUNT) {
-            let problem = "the image was not unmounted; what fsync made durable behind it comes with the next mount";
-            self.report.note(Place::Current, problem);
+            let behind = match self.tables.checkpoint.stage {
+                Some(StagePlace::Apart) => StagePlace::Apart.missing(),
+                _ => "what fsync made durable behind it comes with the next mount",
+            };
+            self.report.note(Place::Current, format!("the image was not unmounted; {behind}"));
         }
         Ok(())
     }
