@@ -63,8 +63,8 @@ impl Program {
     }
 }
 
-/// Runs every program on ours, fuse2fs, the kernel's, the host's file system and a relay, which shows what FUSE costs, in
-/// turn, and prints the table.
+/// Runs every program on ours, fuse2fs, the kernel's and the host's file system, and on a relay, which shows what FUSE
+/// costs, and prints the table.
 pub fn compare(rounds: usize) {
     let all = [
         System::Ours("ordered"),
