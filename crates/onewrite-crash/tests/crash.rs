@@ -80,8 +80,8 @@ fn a_rename_that_changes_nothing_is_not_judged() {
 fn a_compressed_log_holds_more_blocks_than_it_has() {
     let (sparse, more) = (0x7e_u64 << 56 | 1, 0x7e_u64 << 56 | 2);
     let text = format!(
-        "create /a; create /b >> write /a 0 6963200 {sparse}; fsync /a; unlink /a; write /b 0 4505600 {more}; fsync /b; \
-         truncate /b 8192; sync"
+        "create /a; create /b >> write /a 0 6963200 {sparse}; fsync /a; unlink /a; write /b 0 4505600 {more}; \
+         fsync /b; truncate /b 8192; sync"
     );
     for mode in [Mode::DataCmp, Mode::Ldj] {
         let report = explored(&text, mode, &ExploreOptions { e2fsck_every: 50, ..ExploreOptions::default() });
