@@ -198,8 +198,8 @@ async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, 
 /// The staging area. One that continues the checkpoint must be there, unless it is given up.
 ///
 /// # Errors
-/// [`FsError::Unsupported`] if it is not there, or a device holds anything else; device errors. A read-only mount gets a
-/// warning if it is not there.
+/// [`FsError::Unsupported`] if it is not there, or a device holds anything else; device errors. A read-only mount gets
+/// a warning if it is not there.
 async fn find_area(
     devices: &Devices,
     tables: &Tables,

@@ -116,8 +116,8 @@ pub struct F2fsOptions {
     pub fsync_mode: FsyncMode,
     /// How cleaning gives content another address.
     pub clean: Clean,
-    /// Give up what the staging area holds of a checkpoint that is not the image's any more, and the area that continues
-    /// the image's checkpoint if it is not there.
+    /// Give up what the staging area holds of a checkpoint that is not the image's any more, and the area that
+    /// continues the image's checkpoint if it is not there.
     pub discard_stage: bool,
     /// Refuse changes. Nothing is written, so what fsyncs left behind the last checkpoint must not be there.
     pub read_only: bool,

@@ -81,8 +81,8 @@ impl Recovery<'_> {
         match stage.area.ends().await?.iter().any(names) {
             true => Ok(false),
             false if is_continued => Err(FsError::Unsupported(format!(
-                "this staging area: it does not continue checkpoint {version} of the image, another one does; give that \
-                 one, or mount with `-o discard_stage` to give up what fsyncs staged there"
+                "this staging area: it does not continue checkpoint {version} of the image, another one does; give \
+                 that one, or mount with `-o discard_stage` to give up what fsyncs staged there"
             ))),
             false => Err(FsError::Damaged {
                 place: "staging area".into(),
