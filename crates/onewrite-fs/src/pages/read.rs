@@ -76,8 +76,9 @@ impl Pages {
     /// Reads pages for one caller: those in memory from there, the others past it. Does not change what is in memory.
     async fn read_once<B: Backing>(&self, backing: &B, file: &B::File, range: Range<u64>) -> FsResult<Vec<Page>> {
         self.tell(file, range.clone(), Access::Read);
-        let mut pages = Vec::with_capacity((range.end - range.start) as usize);
-        while pages.len() < pages.capacity() {
+        let count = (range.end - range.start) as usize;
+        let mut pages = Vec::with_capacity(count);
+        while pages.len() < count {
             let index = range.start + pages.len() as u64;
             if let Some(page) = self.page(page_key(file, index)) {
                 pages.push(page);

@@ -199,8 +199,8 @@ impl StagePlace {
     pub(in crate::f2fs) const fn missing(self) -> &'static str {
         match self {
             StagePlace::Behind => {
-                "fsyncs behind the last checkpoint are in a staging area behind the image, which is not there: this \
-                 may be a copy that was cut short"
+                "fsyncs behind the last checkpoint are in a staging area behind the image, which was not looked for \
+                 (leave `-o stage` out) or is not there (a copy that was cut short)"
             }
             StagePlace::Apart => "fsyncs behind the last checkpoint are in a staging area of its own (`-o stage=FILE`)",
         }
