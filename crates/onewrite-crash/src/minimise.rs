@@ -40,10 +40,9 @@ pub(crate) fn minimised<S: Subject + Clone>(
     watch: &dyn Fn(u64),
 ) -> Result<Violation, CrashError> {
     let (e2fsck_every, price) = if violation.is_of_stranger() { (1, STRANGER_PRICE) } else { (0, 1) };
-    let quick = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every, ..plan.options.clone() };
+    let options = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every, ..plan.options.clone() };
     let (kind, tries, left) = (violation.state.parse()?, 0, judged_max);
     let (device, best, spent_max, is_bounded) = (plan.device, violation.clone(), judged_max, false);
-    let options = quick;
     let mut search = Search { subject, options, device, kind, best, tries, left, spent_max, price, watch, is_bounded };
     search.leave_tasks_out()?;
     search.leave_actions_out()?;

@@ -84,6 +84,17 @@ fn refusal(image_left: &Image, options: F2fsOptions) -> Option<String> {
     mounted.expect("nothing halts").err().map(|error| error.to_string())
 }
 
+/// Opens the image for reading, and looks.
+fn viewed<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
+    left: &Image,
+    look: impl FnOnce(AnyView) -> F + 'static,
+) -> T {
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(again(left));
+    let found = executor.block_on(async move { look(AnyView::open(&port, ViewOptions::default()).await?).await });
+    found.expect("nothing halts").expect("it is shown")
+}
+
 #[test]
 fn bytes_names_and_removals_of_the_last_sync_are_there() {
     let left = crashed(staged(MIB), |fs| async move {
@@ -261,13 +272,7 @@ fn those_who_only_read_see_what_is_staged() {
         let file = put(&fs, "file", 0, b"staged").await?;
         fs.fsync(file).await
     });
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(again(&left));
-    let found = executor.block_on(async move {
-        let view = AnyView::open(&port, ViewOptions::default()).await?;
-        get(&view, "file").await
-    });
-    assert_eq!(found.expect("nothing halts").expect("it is shown"), b"staged");
+    assert_eq!(viewed(&left, |view| async move { get(&view, "file").await }), b"staged");
 }
 
 /// Mounts both disks; gives them back as they are.
@@ -316,11 +321,8 @@ fn an_image_knows_of_an_area_on_a_device_of_its_own() {
         Ok(fs.warnings().to_vec())
     });
     assert!(warnings.iter().any(|warning| warning.contains("`-o stage=FILE`")), "{warnings:?}");
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(again(&left));
-    let opened = executor.block_on(async move { AnyView::open(&port, ViewOptions::default()).await });
-    let view = opened.expect("nothing halts").expect("a view");
-    assert!(view.warnings().iter().any(|warning| warning.contains("`-o stage=FILE`")), "{:?}", view.warnings());
+    let warnings = viewed(&left, |view| async move { Ok(view.warnings().to_vec()) });
+    assert!(warnings.iter().any(|warning| warning.contains("`-o stage=FILE`")), "{warnings:?}");
 
     // Whoever gives the area up goes on without it, and it is noticed when it comes back.
     let ((), disk) = with_mount(again(&left), discarding(), Left::Unmounted, |fs, _| async move {

@@ -210,7 +210,7 @@ async fn find_area(
     let may_begin = !options.read_only && continued.is_none();
     let area = Area::find(&devices.image, devices.staging.as_ref(), &tables.layout, may_begin).await?;
     match continued {
-        Some(place) if area.as_ref().map(Area::lies) != Some(place) => {
+        Some(place) if area.as_ref().map(Area::stage_place) != Some(place) => {
             if !options.read_only {
                 let cure = "give it, or mount with `-o discard_stage` to give up what they made durable";
                 return Err(FsError::Unsupported(format!(

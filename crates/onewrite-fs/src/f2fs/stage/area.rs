@@ -103,7 +103,7 @@ impl Area {
     }
 
     /// Where it lies.
-    pub(in crate::f2fs) fn lies(&self) -> StagePlace {
+    pub(in crate::f2fs) fn stage_place(&self) -> StagePlace {
         if self.is_apart { StagePlace::Apart } else { StagePlace::Behind }
     }
 

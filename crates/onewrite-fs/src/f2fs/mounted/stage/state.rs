@@ -49,8 +49,8 @@ impl Stage {
     }
 
     /// Where the area lies.
-    pub(in crate::f2fs::mounted) fn lies(&self) -> StagePlace {
-        self.area.lies()
+    pub(in crate::f2fs::mounted) fn stage_place(&self) -> StagePlace {
+        self.area.stage_place()
     }
 
     /// Gives a transaction its place behind the last one; `None` if the log has no room for it. It is under way from
