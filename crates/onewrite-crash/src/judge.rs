@@ -22,6 +22,7 @@
 mod candidates;
 mod checkpoint;
 mod combinations;
+mod overwritten;
 mod pages;
 mod rolling;
 mod shares;

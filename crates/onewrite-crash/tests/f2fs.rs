@@ -3,12 +3,14 @@
 #[path = "support/returns_early.rs"]
 mod returns_early;
 
-use onewrite_block::{MIB, Nanos, PAGE_SIZE, PowerCut};
+use onewrite_block::{DevicePort, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    Altered, CrashPlan, ExploreOptions, F2fsSubject, Promise, Report, Workload, WorkloadSpec, crash, replay,
+    Alter, Altered, CrashPlan, ExploreOptions, F2fsSubject, Mounting, Promise, Report, Workload, WorkloadSpec, crash,
+    replay,
 };
 use onewrite_device::Profile;
-use onewrite_fs::f2fs::FsyncMode;
+use onewrite_fs::FsResult;
+use onewrite_fs::f2fs::{F2fs, F2fsOptions, FsyncMode, LogMode};
 
 use returns_early::ReturnsEarly;
 
@@ -24,7 +26,12 @@ fn options(states_max: u64, seed: u64) -> ExploreOptions {
 /// Explores `workload`, by its name, and asserts that nothing is broken.
 #[track_caller]
 fn assert_sound(mode: FsyncMode, workload: &str, plan: CrashPlan<'_>) -> Report {
-    let subject = F2fsSubject::new(mode);
+    assert_kept(F2fsSubject::new(mode), workload, plan)
+}
+
+#[track_caller]
+fn assert_kept(subject: F2fsSubject, workload: &str, plan: CrashPlan<'_>) -> Report {
+    let mode = subject.fsync_mode;
     let spec: WorkloadSpec = workload.parse().expect("workload");
     let report = crash(subject, spec.workloads(&subject, plan.options.seed), plan, |_| ()).expect("the run");
     assert!(report.is_sound(), "{mode} {workload}: {:#?}", report.violations);
@@ -54,6 +61,58 @@ fn random_operations_break_no_promise() {
             let report = assert_sound(mode, workload, CrashPlan::new(&options(1_200, seed)));
             assert!(report.states_by_kind.log_not_empty > 100, "{mode} {workload}: {report:?}");
         }
+    }
+}
+
+/// Fsyncs that overwrite.
+const IN_PLACE: F2fsSubject = F2fsSubject { in_place_below: 16, ..F2fsSubject::new(FsyncMode::Posix) };
+
+/// Overwrites of synced pages by fsyncs of several pages, with growth and a hole.
+const OVERWRITING: &str = "create /a; write /a 0 60000 1; fsync /a; sync; write /a 0 20000 2; fsync /a; \
+                           write /a 5000 30000 3; fdatasync /a; append /a 9000 4; write /a 100 50 5; fsync /a; \
+                           punch /a 4096 4096; write /a 0 12000 6; fsync /a; truncate /a 10000; fdatasync /a; \
+                           append /a 3000 7; fsync /a; sync; write /a 0 13000 8; fsync /a";
+
+#[test]
+fn fsyncs_that_overwrite_break_no_promise() {
+    let options = ExploreOptions { nested_every: 10, ..options(2_500, 21) };
+    assert_kept(IN_PLACE, &format!("script:{OVERWRITING}"), CrashPlan::new(&options));
+    for workload in ["random:60", "random-all:60"] {
+        assert_kept(IN_PLACE, workload, CrashPlan::new(&ExploreOptions { states_max: 1_000, ..options.clone() }));
+    }
+    let tearing = ExploreOptions {
+        geometry: onewrite_block::Geometry { atomic_write_pages: 0, ..options.geometry.clone() },
+        states_max: 1_000,
+        ..options
+    };
+    let report = assert_kept(IN_PLACE, &format!("script:{OVERWRITING}"), CrashPlan::new(&tearing));
+    assert!(report.states_by_kind.torn_page > 50, "{report:?}");
+}
+
+/// Fsyncs that overwrite, judged as if they were atomic.
+#[derive(Clone, Copy)]
+struct Overwriting;
+
+impl Alter<F2fsSubject> for Overwriting {
+    async fn mount(&self, sound: &F2fsSubject, port: DevicePort, mounting: Mounting) -> FsResult<F2fs> {
+        F2fs::mount(port, F2fsOptions { in_place_below: 16, ..sound.mount_options(mounting) }).await
+    }
+}
+
+#[test]
+fn fsyncs_that_overwrite_are_not_atomic() {
+    let options = options(2_500, 21);
+    let subject = Altered { sound: F2fsSubject::new(FsyncMode::Posix), change: Overwriting };
+    let workload: Workload = OVERWRITING.parse().expect("workload");
+    let report = crash(subject, std::iter::once(workload), CrashPlan::new(&options), |_| ()).expect("the run");
+    assert!(!report.is_sound(), "a cut in such an fsync leaves some of its pages: {report:?}");
+}
+
+#[test]
+fn logs_in_whole_segments_break_no_promise() {
+    let subject = F2fsSubject { log_mode: LogMode::Lfs, ..F2fsSubject::new(FsyncMode::Posix) };
+    for workload in ["random:60", "random-all:60"] {
+        assert_kept(subject, workload, CrashPlan::new(&options(800, 31)));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::atomic::{AtomicFiles, DraftId};
 use crate::content::{Content, Data};
 use crate::devices::Devices;
 use crate::ext4::{Ext4, Mode, MountOptions};
-use crate::f2fs::{Clean, F2fs, F2fsOptions};
+use crate::f2fs::{Clean, F2fs, F2fsOptions, LogMode};
 use crate::share::{SharePages, ShareRange, Sharing};
 
 /// See the module's head.
@@ -42,20 +42,19 @@ impl AnyFs {
     /// lacks it.
     pub async fn mount_with(devices: impl Into<Devices>, options: MountOptions, f2fs: F2fsChoices) -> FsResult<AnyFs> {
         let devices = devices.into();
-        let F2fsChoices { clean, discard_stage } = f2fs;
         if is_f2fs(&devices.image).await? {
-            let options = F2fsOptions { clean: clean.unwrap_or_default(), discard_stage, ..f2fs_options(&options)? };
+            let F2fsChoices { clean, log_mode, in_place_below, discard_stage } = f2fs;
+            let options = F2fsOptions {
+                clean: clean.unwrap_or_default(),
+                log_mode: log_mode.unwrap_or_default(),
+                in_place_below: in_place_below.unwrap_or(0),
+                discard_stage,
+                ..f2fs_options(&options)?
+            };
             return Ok(AnyFs::F2fs(Box::new(F2fs::mount(devices, options).await?)));
         }
-        match (clean, discard_stage) {
-            (Some(clean), _) => Err(FsError::Unsupported(format!(
-                "clean={clean} on ext4, which has no segments to clean; leave it out"
-            ))),
-            (None, true) => {
-                Err(FsError::Unsupported("discard_stage on ext4, which has no staging area; leave it out".into()))
-            }
-            (None, false) => Ok(AnyFs::Ext4(Box::new(Ext4::mount(devices, options).await?))),
-        }
+        f2fs.expect_none()?;
+        Ok(AnyFs::Ext4(Box::new(Ext4::mount(devices, options).await?)))
     }
 
     /// What recovery did at the mount, in words; `None` if there was nothing to do.
@@ -95,8 +94,30 @@ impl AnyFs {
 pub struct F2fsChoices {
     /// How cleaning gives content another address; `None` for the default.
     pub clean: Option<Clean>,
+    /// Which blocks logs take; `None` for the default.
+    pub log_mode: Option<LogMode>,
+    /// Pages from which on an fsync writes nothing in place; `None` for the default.
+    pub in_place_below: Option<u32>,
     /// Give up what the staging area holds of a checkpoint that is not the image's any more.
     pub discard_stage: bool,
+}
+
+impl F2fsChoices {
+    /// # Errors
+    /// [`FsError::Unsupported`] for the first that is given: ext4 has none of them.
+    fn expect_none(&self) -> FsResult<()> {
+        let F2fsChoices { clean, log_mode, in_place_below, discard_stage } = self;
+        let given = [
+            clean.map(|clean| (format!("clean={clean}"), "has no segments to clean")),
+            log_mode.map(|mode| (format!("mode={mode}"), "has no logs of segments")),
+            in_place_below.map(|pages| (format!("ipu={pages}"), "overwrites by itself")),
+            discard_stage.then(|| ("discard_stage".to_owned(), "has no staging area")),
+        ];
+        match given.into_iter().flatten().next() {
+            None => Ok(()),
+            Some((option, lack)) => Err(FsError::Unsupported(format!("{option} on ext4, which {lack}; leave it out"))),
+        }
+    }
 }
 
 /// What recovery did at a mount.

@@ -5,13 +5,13 @@ mod support;
 
 use std::rc::Rc;
 
-use onewrite_block::{Device, RamDisk};
+use onewrite_block::{Device, DevicePort, RamDisk};
 use onewrite_fs::ext4::view::ViewOptions;
-use onewrite_fs::f2fs::{F2fs, F2fsOptions};
+use onewrite_fs::f2fs::{F2fs, F2fsOptions, LogMode};
 use onewrite_fs::{
     AnyView, AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position, RenameManner,
 };
-use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
+use support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, with_mount};
 use support::volume::image;
 
 const MIB: u64 = 1 << 20;
@@ -68,6 +68,70 @@ fn a_tree_is_there_after_an_unmount() {
             Ok(())
         },
     );
+}
+
+/// Bytes that `count` syncs of one changed page each write, and their FLUSHes.
+async fn cost_of_syncs(fs: &F2fs, port: &DevicePort, ino: Ino, count: u64) -> FsResult<(u64, u64)> {
+    let before = port.device().counters();
+    for step in 0..count {
+        fs.write(ino, Position::At(step % 30 * 4096), Content::Bytes(&[step as u8; 100]), Manner::default()).await?;
+        fs.fdatasync(ino).await?;
+    }
+    let after = port.device().counters();
+    Ok(((after.host_write_bytes() - before.host_write_bytes()) / 4096, after.flushes - before.flushes))
+}
+
+#[test]
+fn small_fsyncs_overwrite_where_they_may() {
+    let synced_pages = |in_place_below| {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let options = F2fsOptions { in_place_below, ..F2fsOptions::default() };
+        let (costs, disk) = with_mount(disk, options, Left::AsItIs, |fs, port| async move {
+            let ino = put(&fs, fs.root(), "file", &[7; 30 * 4096]).await?;
+            fs.sync().await?;
+            let small = cost_of_syncs(&fs, &port, ino, 40).await?;
+            // As many pages as the limit: they get new blocks, and a node says so.
+            let before = port.device().counters().host_write_bytes();
+            fs.write(ino, Position::At(0), Content::Bytes(&[9; 16 * 4096]), Manner::default()).await?;
+            fs.fdatasync(ino).await?;
+            Ok((small, (port.device().counters().host_write_bytes() - before) / 4096))
+        });
+        // What the last syncs wrote is there without a node.
+        let shown = image(disk);
+        let geometry = onewrite_block::Geometry::plain("ram", shown.pages());
+        let disk = Box::new(RamDisk::with_image(shown, geometry));
+        let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+            let found = get(&fs, fs.root(), "file").await?;
+            assert!(found[..16 * 4096].iter().all(|byte| *byte == 9));
+            let expected = |page: usize| if page < 10 { 30 + page } else { page };
+            for page in 16..30 {
+                assert!(found[page * 4096..][..100].iter().all(|byte| usize::from(*byte) == expected(page)), "{page}");
+            }
+            Ok(())
+        });
+        assert_clean(&image(disk));
+        costs
+    };
+    let (small, large) = synced_pages(16);
+    assert_eq!(small, (40, 40), "a page and a FLUSH for each");
+    assert_eq!(large, 17, "sixteen pages and the node that names them");
+    let (small, _) = synced_pages(0);
+    assert_eq!(small, (80, 40), "a page, a FLUSH, a node with FUA");
+    let (small, _) = synced_pages(1);
+    assert_eq!(small, (80, 40), "one page is not below one");
+}
+
+#[test]
+fn in_place_updates_are_refused_where_nothing_is_overwritten() {
+    let refused = |options: F2fsOptions, stage_bytes: u64| {
+        let executor = onewrite_block::Executor::ideal();
+        let port = executor.runtime().attach(Box::new(new_staged_disk(64 * MIB + stage_bytes, stage_bytes)));
+        let error = executor.block_on(async move { F2fs::mount(port, options).await.err() }).unwrap();
+        error.expect("refused").to_string()
+    };
+    let in_place = F2fsOptions { in_place_below: 16, ..F2fsOptions::default() };
+    assert!(refused(F2fsOptions { log_mode: LogMode::Lfs, ..in_place }, 0).contains("mode=lfs"));
+    assert!(refused(in_place, MIB).contains("staging area"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod support;
 
 use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, RamDisk};
-use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions};
+use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, LogMode};
 use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
 use support::volume::image;
@@ -124,6 +124,36 @@ fn segments_are_cleaned_while_few_are_free() {
             Ok(cleaned(&port))
         });
         assert!(moved > 0, "seed {seed}: nothing was cleaned");
+        assert_clean(&image(disk));
+    }
+}
+
+#[test]
+fn whole_segments_are_enough_where_nothing_is_threaded() {
+    for clean in Clean::ALL {
+        let options = F2fsOptions { log_mode: LogMode::Lfs, clean, ..F2fsOptions::default() };
+        let disk: Box<dyn Device> = Box::new(new_disk(128 * MIB));
+        let ((), disk) = with_mount(disk, options, Left::Unmounted, move |fs, port| async move {
+            let mut choices = Choices::new(8);
+            let free = fs.space().await?.blocks_free;
+            let pages = free * 3 / 5;
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![1; (pages * PAGE) as usize]).await?;
+            for step in 0..40_000_u64 {
+                write(&fs, ino, choices.below(pages) * PAGE, &[2; PAGE as usize]).await?;
+                if step % 64 == 0 {
+                    fs.fsync(ino).await?;
+                }
+            }
+            let cleaning = fs.counters().cleaning;
+            let (moved, other) = match clean {
+                Clean::Copy => (cleaning.copied_blocks, cleaning.shared_blocks),
+                Clean::Share => (cleaning.shared_blocks, cleaning.copied_blocks),
+            };
+            assert!(cleaning.segments > 50 && moved > 1000, "{clean}: {cleaning:?}");
+            assert_eq!((other, clean == Clean::Copy || cleaned(&port) == 0), (0, true), "{clean}: {cleaning:?}");
+            Ok(())
+        });
         assert_clean(&image(disk));
     }
 }

@@ -13,7 +13,7 @@ mod support;
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Device};
-use onewrite_fs::f2fs::{Clean, F2fsOptions, FsyncMode};
+use onewrite_fs::f2fs::{Clean, F2fsOptions, FsyncMode, LogMode};
 use operations::model::Model;
 use operations::tasks::{MOUNTS, Run, assert_mixed, mounted};
 use support::f2fs_volume::{Left, assert_clean, new_staged_disk, new_zoned_disk, with_mount};
@@ -66,6 +66,19 @@ fn tasks_short_of_memory_agree_with_the_model() {
 #[test]
 fn tasks_over_segments_cleaned_by_share_agree_with_the_model() {
     runs(400, F2fsOptions { clean: Clean::Share, ..F2fsOptions::default() });
+}
+
+#[test]
+fn tasks_in_whole_segments_agree_with_the_model() {
+    runs(1000, F2fsOptions { log_mode: LogMode::Lfs, cache_pages: 512, ..F2fsOptions::default() });
+}
+
+#[test]
+fn tasks_whose_fsyncs_overwrite_agree_with_the_model() {
+    for clean in Clean::ALL {
+        let in_place_below = F2fsOptions::IN_PLACE_BELOW;
+        runs(1100, F2fsOptions { in_place_below, clean, cache_pages: 1024, ..F2fsOptions::default() });
+    }
 }
 
 #[test]

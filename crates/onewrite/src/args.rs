@@ -288,8 +288,9 @@ pub struct PersonalityArgs {
 /// How a file system under a job or in the explorer keeps its promises; each option belongs to one file system.
 #[derive(Clone, Debug, Args)]
 pub struct FsModes {
-    /// Journal mode; `names::mode_help` lists them.
-    #[arg(long, help = names::mode_help() + " (ext4) [default: ordered]")]
+    /// Journal mode; `names::mode_help` lists them. Of F2FS, which blocks its logs take.
+    #[arg(long, help = names::mode_help() + " (ext4) [default: ordered]; adaptive, or lfs: whole segments only (f2fs) \
+        [default: adaptive]")]
     pub mode: Option<String>,
     /// What an fsync promises about names (f2fs): posix, those of new files; strict, those of renamed ones, too
     /// [default: posix].
@@ -298,6 +299,9 @@ pub struct FsModes {
     /// How cleaning gives content another address (f2fs): copy; or share, by the device's SHARE [default: copy].
     #[arg(long, value_name = "WAY")]
     pub clean: Option<Clean>,
+    /// An fsync of fewer pages writes them over their blocks, and is not atomic (f2fs) [default: 0, never].
+    #[arg(long, value_name = "PAGES", value_parser = size::count::<u32>)]
+    pub ipu: Option<u32>,
     /// Bytes at the end of the device for a staging area (f2fs): fsyncs write records of what changed there (StageFS).
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub stage: Option<u64>,

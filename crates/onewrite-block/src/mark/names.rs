@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 359] = [
+pub const ALL: [(Room, &str); 362] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -313,11 +313,14 @@ pub const ALL: [(Room, &str); 359] = [
     (Room::F2fs, "chain of nodes without a whole fsync"),
     (Room::F2fs, "files rolled forward"),
     (Room::F2fs, "chain of nodes ends in half an fsync"),
+    (Room::F2fs, "torn inode ends the chain"),
     (Room::F2fs, "new file rolled forward"),
     (Room::F2fs, "nodes of an unknown file passed over"),
     (Room::F2fs, "address of the checkpoint replaced"),
     (Room::F2fs, "name of a rolled file was taken"),
     (Room::F2fs, "fsync finds no segment for a page"),
+    (Room::F2fs, "page written over its block"),
+    (Room::F2fs, "fsync of content alone"),
     (Room::F2fs, "fsync of a bound file makes a checkpoint"),
     (Room::F2fs, "fsync of a file with two names makes a checkpoint"),
     (Room::F2fs, "fsync in a new directory makes a checkpoint"),

@@ -11,6 +11,8 @@
 //!    sync, or was given since then and before the checkpoint. A page that got or lost its block before the
 //!    checkpoint and after that sync holds zeros, or what it was given then or later.
 //!
+//! Where syncs overwrite (`overwritten`), pages may be newer in 2 and 3.
+//!
 //! Which syncs the file system turns into checkpoints is not known here. Such a sync is explained by a later candidate.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,7 @@ use std::rc::Rc;
 use onewrite_block::{PAGE_SIZE, Page};
 use rustc_hash::FxHashSet;
 
+use super::overwritten::in_place;
 use super::pages::{is_mixed, is_seen};
 use super::rolling::{BlockChange, Moment, NodeSync, REMEMBERED_MAX, Rolled, State};
 use super::{Breach, Candidate, Judge, Promise, Version, changes};
@@ -116,7 +119,7 @@ impl Judge<'_> {
         let candidate = &self.candidates[index];
         let (base, rolled) = (self.listing(index), self.rolled(candidate.prefix, happened));
         let mut misses = Misses::default();
-        let new = self.new_files(&base, (candidate, &rolled), found, &mut misses);
+        let new = self.new_files(&base, (candidate, &rolled), (found, happened), &mut misses);
         self.compare_names(&base, &found.listing, &new, &mut misses);
         if !misses.names.is_empty() {
             return misses;
@@ -127,7 +130,7 @@ impl Judge<'_> {
             let ItemKind::File(expected) = &base.item(path).expect("the names are equal").kind else { continue };
             let file = rolled.iter().find(|rolled| rolled.node == node);
             let is_any = |is_it: &dyn Fn(&State) -> bool| file.is_some_and(|file| file.states.iter().any(is_it));
-            if is_any(&|state| state.hash == content.full_hash()) {
+            if is_any(&|state| self.is_in(state, node, content, happened)) {
                 continue;
             }
             let is_size = || is_any(&|state| state.size == content.size);
@@ -149,7 +152,7 @@ impl Judge<'_> {
         &self,
         base: &Listing,
         (candidate, rolled): (&Candidate, &[Rolled]),
-        found: &Found,
+        (found, happened): (&Found, usize),
         misses: &mut Misses,
     ) -> BTreeSet<String> {
         let directory = |node: NodeId| match node {
@@ -165,7 +168,7 @@ impl Judge<'_> {
                 let (parent, name) = state.name.as_ref()?;
                 let path = format!("{}/{name}", directory(*parent)?);
                 let ItemKind::File(content) = &found.listing.item(&path)?.kind else { return None };
-                (base.item(&path).is_none() && content.full_hash() == state.hash).then_some(path)
+                (base.item(&path).is_none() && self.is_in(state, file.node, content, happened)).then_some(path)
             };
             match file.states.iter().find_map(path) {
                 Some(path) => drop(new.insert(path)),
@@ -241,12 +244,17 @@ impl Judge<'_> {
         found: &FileContent,
         happened: usize,
     ) -> bool {
+        self.is_seen_in(found, index, &self.possible_pages(candidate, (node, index), happened))
+    }
+
+    /// Whether a page of a file is one of `allowed`, as far as the file reaches.
+    pub(super) fn is_seen_in(&self, found: &FileContent, index: u64, allowed: &[(Page, u64)]) -> bool {
         let place = found.pages.binary_search_by_key(&index, |(at, ..)| *at);
         let (page, hash) = place.map_or((&Page::ZEROS, ZEROS), |place| (&found.pages[place].1, found.pages[place].2));
         let visible = (found.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
-        let allowed = self.possible_pages(candidate, (node, index), happened);
+        let pages = || allowed.iter().map(|(page, _)| page.clone()).collect::<Vec<_>>();
         allowed.iter().any(|version| is_seen(version.clone(), hash, visible))
-            || self.tears && is_mixed(page, &allowed.into_iter().map(|(page, _)| page).collect::<Vec<_>>(), visible)
+            || self.tears && is_mixed(page, &pages(), visible)
     }
 
     /// What a page may hold that only the checkpoint has, each with its hash.
@@ -265,7 +273,9 @@ impl Judge<'_> {
             }
         };
         let is_later = |version: &&Version| version.order >= from && (version.order < prefix || version.begin < stop);
-        std::iter::once(in_force).chain(versions.iter().filter(is_later).map(Version::content)).collect()
+        let overwritten = self.promises.overwrites.then(|| in_place(versions, prefix.max(from), happened));
+        let later = versions.iter().filter(is_later).map(Version::content);
+        std::iter::once(in_force).chain(later).chain(overwritten.into_iter().flatten()).collect()
     }
 
     /// The happening at which a tree of `prefix` ended operations becomes another.
@@ -297,7 +307,7 @@ impl Judge<'_> {
         for sync in syncs.iter().filter(is_possible) {
             let places = sync.known.max(prefix)..=sync.reached.min(self.ended_count[happened]);
             for state in places.flat_map(|place| self.states_of(node, place, happened)) {
-                if !states.contains(&state) {
+                if !states.iter().any(|known: &State| known.is_like(&state)) {
                     states.push(state);
                 }
             }
@@ -312,7 +322,9 @@ impl Judge<'_> {
         let of = |tree: &Tree| {
             let names = tree.names_of(node);
             let name = if let [name] = &names[..] { Some(name.clone()) } else { None };
-            tree.content(node).map(|content| State { hash: content.full_hash(), size: content.size, name })
+            let content = tree.content(node)?;
+            let (hash, size, attributes) = (content.full_hash(), content.size, content.attributes);
+            Some(State { place, hash, size, attributes, name })
         };
         let mut states: Vec<State> = of(&self.trees[place]).into_iter().collect();
         let failed = self.history.operations.iter().filter(|operation| operation.end.is_none());

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::history::{History, Syncs};
-use crate::model::{NodeId, Tree};
+use crate::model::{FileAttributes, NodeId, Tree};
 
 /// Most entries of each memory; then all are dropped.
 pub(super) const REMEMBERED_MAX: usize = 4096;
@@ -47,11 +47,21 @@ pub(super) struct NodeSync {
 }
 
 /// A state in which recovery may bring a file back: its hash, its size, and its name if it has exactly one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct State {
+    /// Operations that had ended.
+    pub(super) place: usize,
     pub(super) hash: u64,
     pub(super) size: u64,
+    pub(super) attributes: FileAttributes,
     pub(super) name: Option<(NodeId, String)>,
+}
+
+impl State {
+    /// Whether another state shows the same.
+    pub(super) fn is_like(&self, other: &State) -> bool {
+        (self.hash, &self.name) == (other.hash, &other.name)
+    }
 }
 
 /// A file that recovery may roll forward over a checkpoint.

@@ -116,7 +116,7 @@ impl Subject for Ext4Subject {
             Scope::Full => Keeps::Version,
         };
         let delays = self.delayed_allocation && scope != Scope::Full;
-        Promises { keeps, delays, pads: self.mode.padding().is_some() }
+        Promises { keeps, delays, overwrites: false, pads: self.mode.padding().is_some() }
     }
 
     fn steps(&self) -> Steps {

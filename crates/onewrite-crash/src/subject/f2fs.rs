@@ -8,7 +8,7 @@ use std::rc::Rc;
 use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Zones};
 use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
-use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, FsyncMode};
+use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, FsyncMode, LogMode};
 use onewrite_fs::{FsResult, step_end};
 
 use super::{Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, SyncedNames, fsck_f2fs};
@@ -22,13 +22,17 @@ const UNIX_TIME: u32 = 1_496_000_000;
 /// Blocks of a segment: as many fsyncs take the next segment of the log of nodes.
 const SEGMENT_BLOCKS: u64 = 512;
 
-/// F2FS in one of its modes of fsync, with one of its ways of cleaning.
+/// F2FS as a mount's options have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F2fsSubject {
     /// What an fsync promises about names.
     pub fsync_mode: FsyncMode,
     /// How cleaning gives content another address.
     pub clean: Clean,
+    /// Which blocks its logs take.
+    pub log_mode: LogMode,
+    /// Pages from which on an fsync writes nothing in place; 0 for never in place.
+    pub in_place_below: u32,
     /// Bytes at the end of the disk for a staging area; 0 for none.
     pub stage_bytes: u64,
     /// Zones of the disk, if it has some.
@@ -41,7 +45,14 @@ impl F2fsSubject {
 
     /// A subject in this mode that cleans by copying.
     pub const fn new(fsync_mode: FsyncMode) -> F2fsSubject {
-        F2fsSubject { fsync_mode, clean: Clean::Copy, stage_bytes: 0, zones: None }
+        F2fsSubject {
+            fsync_mode,
+            clean: Clean::Copy,
+            log_mode: LogMode::Adaptive,
+            in_place_below: 0,
+            stage_bytes: 0,
+            zones: None,
+        }
     }
 
     /// The same, with a staging area: StageFS.
@@ -62,6 +73,8 @@ impl F2fsSubject {
             prompt_writeback: mounting.prompt_writeback,
             fsync_mode: self.fsync_mode,
             clean: self.clean,
+            log_mode: self.log_mode,
+            in_place_below: self.in_place_below,
             ..F2fsOptions::default()
         }
     }
@@ -133,7 +146,7 @@ impl Subject for F2fsSubject {
             FsyncMode::Posix => SyncedNames::New,
             FsyncMode::Strict => SyncedNames::All,
         };
-        Promises { keeps: Keeps::Checkpoint(names), delays: false, pads: false }
+        Promises { keeps: Keeps::Checkpoint(names), delays: false, overwrites: self.in_place_below > 0, pads: false }
     }
 
     fn steps(&self) -> Steps {
@@ -152,6 +165,8 @@ impl Subject for F2fsSubject {
         let by_share = (self.clean == Clean::Share).then(|| ("--clean", Some(self.clean.to_string())));
         let always = [("--fs", Some("f2fs".into())), ("--fsync-mode", Some(self.fsync_mode.to_string()))];
         let staged = (self.stage_bytes > 0).then(|| ("--stage", Some(self.stage_bytes.to_string())));
-        always.into_iter().chain(by_share).chain(staged).collect()
+        let mode = (self.log_mode != LogMode::default()).then(|| ("--mode", Some(self.log_mode.to_string())));
+        let in_place = (self.in_place_below > 0).then(|| ("--ipu", Some(self.in_place_below.to_string())));
+        always.into_iter().chain(by_share).chain(mode).chain(in_place).chain(staged).collect()
     }
 }

@@ -55,6 +55,8 @@ pub struct Promises {
     pub keeps: Keeps,
     /// Whether allocation is delayed: a page gets its block at writeback, and the size follows the content.
     pub delays: bool,
+    /// Whether a sync that is under way may have written some of its pages over what the last one made durable.
+    pub overwrites: bool,
     /// Whether the mode pads: then survival depends on the device's write buffer, not on the requests alone.
     pub pads: bool,
 }

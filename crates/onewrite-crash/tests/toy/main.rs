@@ -61,7 +61,7 @@ impl Subject for ToySubject {
     }
 
     fn promises(&self) -> Promises {
-        Promises { keeps: Keeps::Version, delays: false, pads: false }
+        Promises { keeps: Keeps::Version, delays: false, overwrites: false, pads: false }
     }
 
     fn steps(&self) -> Steps {

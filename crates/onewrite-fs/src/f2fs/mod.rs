@@ -22,5 +22,5 @@ mod summaries;
 mod tables;
 pub mod view;
 
-pub use mounted::{Clean, F2fs, F2fsOptions, FsyncMode, Recovered};
+pub use mounted::{Clean, F2fs, F2fsOptions, FsyncMode, LogMode, Recovered};
 pub use tables::marked_copies;

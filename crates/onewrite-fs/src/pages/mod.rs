@@ -192,6 +192,11 @@ impl Pages {
         self.cache.borrow().dirty_count() > 0
     }
 
+    /// Whether at least `count` pages of the file are dirty.
+    pub fn has_dirty_pages(&self, file: &impl PagedFile, count: usize) -> bool {
+        self.cache.borrow().dirty_pages(file.number(), 0).take(count).count() == count
+    }
+
     /// Drops pages of a file in any state. Their writes under way continue.
     pub fn discard(&self, file: u64, pages: Range<u64>) {
         self.cache.borrow_mut().remove_file(file, pages.start, pages.end);

@@ -48,12 +48,14 @@ pub struct CrashExperiment {
     pub runtime: Option<Duration>,
     /// The file system.
     pub fs: CrashFs,
-    /// Journal mode of ext4; by default ordered.
+    /// Journal mode of ext4, by default ordered; or which blocks the logs of F2FS take, by default adaptive.
     pub mode: Option<String>,
     /// What an fsync of F2FS promises about names; by default posix.
     pub fsync_mode: Option<FsyncMode>,
     /// How cleaning of F2FS gives content another address; by default it copies.
     pub clean: Option<Clean>,
+    /// Pages from which on an fsync of F2FS writes nothing in place; 0 for never in place.
+    pub in_place_below: u32,
     /// Bytes for a staging area of F2FS, beside the image; by default none.
     pub stage: Option<u64>,
     /// Profile whose promises the disk keeps.
@@ -129,6 +131,7 @@ impl CrashExperiment {
             mode: None,
             fsync_mode: None,
             clean: None,
+            in_place_below: 0,
             stage: None,
             device: None,
             layer: LayerChoice::default(),
@@ -192,7 +195,6 @@ impl CrashExperiment {
 
     fn f2fs(&self) -> Result<F2fsSubject, LabError> {
         let given = [
-            ("--mode", self.mode.is_some()),
             ("--journal-blocks", self.journal_blocks.is_some()),
             ("--nodelalloc", !self.delayed_allocation),
             ("--eviction-spot", self.eviction_spot.is_some()),
@@ -201,7 +203,15 @@ impl CrashExperiment {
             return refused(format!("{option} is for ext4, and --fs is f2fs; leave it out"));
         }
         let (fsync_mode, clean) = (self.fsync_mode.unwrap_or_default(), self.clean.unwrap_or_default());
-        Ok(F2fsSubject { fsync_mode, clean, stage_bytes: self.stage.unwrap_or(0), zones: None })
+        let log_mode = self.mode.as_deref().map(str::parse).transpose().map_err(LabError::Option)?;
+        Ok(F2fsSubject {
+            fsync_mode,
+            clean,
+            log_mode: log_mode.unwrap_or_default(),
+            in_place_below: self.in_place_below,
+            stage_bytes: self.stage.unwrap_or(0),
+            zones: None,
+        })
     }
 
     fn ext4(&self) -> Result<Ext4Subject, LabError> {
@@ -210,6 +220,9 @@ impl CrashExperiment {
         }
         if self.clean.is_some() {
             return refused("--clean is for F2FS; leave it out, or add --fs f2fs");
+        }
+        if self.in_place_below > 0 {
+            return refused("--ipu is for F2FS; leave it out, or add --fs f2fs");
         }
         if self.stage.is_some() {
             return refused("--stage is for F2FS; leave it out, or add --fs f2fs");

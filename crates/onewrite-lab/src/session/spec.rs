@@ -131,8 +131,15 @@ impl RunSpec {
     /// The options of F2FS with what `stack` says.
     pub(super) fn f2fs_options(&self, stack: F2fsStack) -> F2fsOptions {
         let cache_pages = (self.cache_bytes / PAGE_SIZE as u64) as usize;
-        let (cache_policy, F2fsStack { fsync_mode, clean, .. }) = (self.cache_policy, stack);
-        F2fsOptions { cache_pages, cache_policy, fsync_mode, clean, ..F2fsOptions::default() }
+        F2fsOptions {
+            cache_pages,
+            cache_policy: self.cache_policy,
+            fsync_mode: stack.fsync_mode,
+            clean: stack.clean,
+            log_mode: stack.log_mode,
+            in_place_below: stack.in_place_below,
+            ..F2fsOptions::default()
+        }
     }
 
     /// Whether blocks get their place only at writeback; `None` without a file system.

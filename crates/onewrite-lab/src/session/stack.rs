@@ -1,14 +1,14 @@
 //! Stack: what lies between a job and its device, and the names that results, options and reports have for it.
 //!
 //! ext4 goes by its journal mode (`ordered`, `data+async`, …), F2FS by `f2fs` and what differs from its defaults, each
-//! behind a plus sign (`f2fs+strict`, `f2fs+share`, `f2fs+stage`, `f2fs+stage=32MiB`).
+//! behind a plus sign (`f2fs+strict`, `f2fs+share`, `f2fs+lfs`, `f2fs+ipu`, `f2fs+stage`, `f2fs+stage=32MiB`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use onewrite_block::MIB;
 use onewrite_fs::ext4::{Mode, ModeError};
-use onewrite_fs::f2fs::{Clean, FsyncMode};
+use onewrite_fs::f2fs::{Clean, F2fsOptions, FsyncMode, LogMode};
 
 use crate::error::LabError;
 use crate::size;
@@ -31,6 +31,10 @@ pub struct F2fsStack {
     pub fsync_mode: FsyncMode,
     /// How cleaning gives content another address.
     pub clean: Clean,
+    /// Which blocks logs take.
+    pub log_mode: LogMode,
+    /// Pages from which on an fsync writes nothing in place; 0 for never in place.
+    pub in_place_below: u32,
     /// Bytes at the end of the device for a staging area, which makes it StageFS; 0 for none.
     pub stage_bytes: u64,
 }
@@ -48,7 +52,7 @@ impl F2fsStack {
 
     /// Words behind the name, each for something that differs from the defaults.
     fn words(self) -> impl Iterator<Item = String> {
-        let F2fsStack { fsync_mode, clean, stage_bytes } = self;
+        let F2fsStack { fsync_mode, clean, log_mode, in_place_below, stage_bytes } = self;
         let fsync_word = (fsync_mode != FsyncMode::default()).then(|| fsync_mode.name().to_owned());
         let stage_word = (stage_bytes > 0).then(|| match stage_bytes {
             F2fsStack::STAGE_BYTES => "stage".to_owned(),
@@ -56,7 +60,12 @@ impl F2fsStack {
             other => format!("stage={other}"),
         });
         let clean_word = (clean != Clean::default()).then(|| clean.name().to_owned());
-        fsync_word.into_iter().chain(clean_word).chain(stage_word)
+        let mode_word = (log_mode != LogMode::default()).then(|| log_mode.name().to_owned());
+        let in_place_word = (in_place_below > 0).then(|| match in_place_below {
+            F2fsOptions::IN_PLACE_BELOW => "ipu".to_owned(),
+            other => format!("ipu={other}"),
+        });
+        [fsync_word, clean_word, mode_word, in_place_word, stage_word].into_iter().flatten()
     }
 
     /// These options with what `word` says; `None` if it says nothing.
@@ -67,9 +76,16 @@ impl F2fsStack {
         if let Some(given) = word.strip_prefix("stage=") {
             return size::bytes(given).ok().map(|stage_bytes| F2fsStack { stage_bytes, ..self });
         }
-        match (word.parse(), word.parse()) {
-            (Ok(fsync_mode), _) => Some(F2fsStack { fsync_mode, ..self }),
-            (_, Ok(clean)) => Some(F2fsStack { clean, ..self }),
+        if word == "ipu" {
+            return Some(F2fsStack { in_place_below: F2fsOptions::IN_PLACE_BELOW, ..self });
+        }
+        if let Some(given) = word.strip_prefix("ipu=") {
+            return size::count(given).ok().map(|in_place_below| F2fsStack { in_place_below, ..self });
+        }
+        match (word.parse(), word.parse(), word.parse()) {
+            (Ok(fsync_mode), ..) => Some(F2fsStack { fsync_mode, ..self }),
+            (_, Ok(clean), _) => Some(F2fsStack { clean, ..self }),
+            (.., Ok(log_mode)) => Some(F2fsStack { log_mode, ..self }),
             _ => None,
         }
     }
@@ -121,7 +137,8 @@ impl FromStr for Stack {
             });
         }
         words.try_fold(F2fsStack::default(), F2fsStack::with).map(Stack::F2fs).ok_or_else(|| {
-            let known = "with +strict, +share, +stage or +stage=SIZE behind it; it has no journal mode";
+            let known =
+                "with +strict, +share, +lfs, +ipu, +ipu=PAGES, +stage or +stage=SIZE behind it; it has no journal mode";
             LabError::Option(format!("`{text}`: F2FS is `{F2FS}`, {known}"))
         })
     }
@@ -133,11 +150,16 @@ mod tests {
 
     #[test]
     fn a_stack_is_found_by_the_name_that_it_prints() {
-        let stack = |fsync_mode, clean, stage_bytes| Stack::F2fs(F2fsStack { fsync_mode, clean, stage_bytes });
         let sizes = [0, F2fsStack::STAGE_BYTES, 32 * MIB, 300 * 1024];
         let f2fs = Clean::ALL.into_iter().flat_map(|clean| {
-            FsyncMode::ALL.into_iter().flat_map(move |mode| sizes.map(|bytes| stack(mode, clean, bytes)))
+            let modes = FsyncMode::ALL.into_iter().map(move |fsync_mode| (clean, fsync_mode));
+            modes.flat_map(move |(clean, fsync_mode)| {
+                sizes.map(|stage_bytes| F2fsStack { fsync_mode, clean, stage_bytes, ..F2fsStack::default() })
+            })
         });
+        let lfs = F2fsStack { log_mode: LogMode::Lfs, ..F2fsStack::default() };
+        let in_place = [16, 8].map(|in_place_below| F2fsStack { in_place_below, ..F2fsStack::default() });
+        let f2fs = f2fs.chain([lfs]).chain(in_place).map(Stack::F2fs);
         for stack in Mode::ALL.into_iter().map(Stack::Ext4).chain(f2fs) {
             assert_eq!(stack.to_string().parse::<Stack>().unwrap(), stack);
         }

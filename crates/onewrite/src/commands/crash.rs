@@ -97,6 +97,7 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
         mode: args.modes.mode.clone(),
         fsync_mode: args.modes.fsync_mode,
         clean: args.modes.clean,
+        in_place_below: args.modes.ipu.unwrap_or(0),
         stage: args.modes.stage,
         device: args.device.clone(),
         layer: args.layer.choice(),

@@ -103,7 +103,12 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
             )
         }
         Stack::F2fs(stack) => format!(
-            "F2FS, {}fsync mode {} (promises {}), cleaning by {}, page cache {} bytes ({})",
+            "F2FS, mode {}, {}{}fsync mode {} (promises {}), cleaning by {}, page cache {} bytes ({})",
+            stack.log_mode,
+            match stack.in_place_below {
+                0 => String::new(),
+                pages => format!("fsyncs below {pages} pages in place, "),
+            },
             match stack.stage_bytes {
                 0 => String::new(),
                 bytes => format!("staging area of {bytes} bytes, "),

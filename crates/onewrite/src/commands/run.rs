@@ -17,7 +17,7 @@ use onewrite_lab::trace::TraceWriter;
 use onewrite_lab::{LabError, Partial};
 
 use super::job;
-use crate::args::{FsKind, Run};
+use crate::args::{FsKind, FsModes, Run};
 use crate::output::{is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Spinner;
@@ -65,16 +65,27 @@ fn stack(args: &Run) -> anyhow::Result<Stack> {
     if let (FsKind::Ext4 | FsKind::Raw, Some(_)) = (args.fs, args.modes.stage) {
         bail!("--stage is for F2FS; leave it out, or add --fs f2fs");
     }
-    let stage_bytes = args.modes.stage.unwrap_or(0);
-    let (fsync_mode, clean) = (args.modes.fsync_mode.unwrap_or_default(), args.modes.clean.unwrap_or_default());
+    if let (FsKind::Ext4 | FsKind::Raw, Some(_)) = (args.fs, args.modes.ipu) {
+        bail!("--ipu is for F2FS; leave it out, or add --fs f2fs");
+    }
     match (args.fs, &args.modes.mode) {
         (FsKind::Raw, Some(mode)) => bail!("--mode {mode} needs a file system; leave --fs raw out"),
-        (FsKind::F2fs, Some(mode)) => bail!("--mode {mode} is for ext4, and --fs is f2fs; leave it out"),
         (FsKind::Raw, None) => Ok(Stack::Raw),
-        (FsKind::F2fs, None) => Ok(Stack::F2fs(F2fsStack { fsync_mode, clean, stage_bytes })),
+        (FsKind::F2fs, _) => Ok(Stack::F2fs(f2fs_stack(&args.modes)?)),
         (FsKind::Ext4, None) => Ok(Stack::Ext4(Mode::Ordered)),
         (FsKind::Ext4, Some(mode)) => Ok(Stack::Ext4(job::mode(mode)?)),
     }
+}
+
+fn f2fs_stack(modes: &FsModes) -> anyhow::Result<F2fsStack> {
+    let log_mode = modes.mode.as_deref().map(str::parse).transpose().map_err(anyhow::Error::msg)?;
+    Ok(F2fsStack {
+        fsync_mode: modes.fsync_mode.unwrap_or_default(),
+        clean: modes.clean.unwrap_or_default(),
+        log_mode: log_mode.unwrap_or_default(),
+        in_place_below: modes.ipu.unwrap_or(0),
+        stage_bytes: modes.stage.unwrap_or(0),
+    })
 }
 
 /// Number of operations of all jobs.

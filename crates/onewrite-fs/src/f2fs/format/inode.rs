@@ -176,6 +176,16 @@ pub struct Inode {
     shape: Shape,
 }
 
+/// Whether the block of inode `number` has the right checksum; true where the image has none. A block that is torn or
+/// garbage has a wrong one.
+///
+/// # Panics
+/// If `block` has not 4096 bytes.
+pub fn is_whole(block: &[u8], number: Nid, layout: &Layout) -> bool {
+    let found = u32::from_le_bytes(block[CHECKSUM].try_into().expect("four bytes"));
+    !layout.features.contains(Features::INODE_CHECKSUM) || found == checksum(block, number, layout)
+}
+
 impl Inode {
     /// Decodes the block of an inode, with its footer. Verifies the checksum if the image has them.
     ///

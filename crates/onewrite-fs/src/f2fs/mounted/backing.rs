@@ -1,7 +1,8 @@
 //! Backing: how the page layer finds the blocks of F2FS files, and where it writes their pages.
 //!
 //! A page is written to the next block of its log. Its old block is given back when the write has ended well; if it
-//! failed, the old block is named again, and the next attempt goes elsewhere.
+//! failed, the old block is named again, and the next attempt goes elsewhere. In a small fsync with in-place updates a
+//! page that has a block is written over it, and no node changes.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -27,6 +28,8 @@ pub(in crate::f2fs) struct Found {
     first: u64,
     kind: LogKind,
     version: u8,
+    /// The block of the first page, if the pages are written over their blocks.
+    over: Option<BlockNo>,
     /// What the slots said before.
     before: RefCell<Vec<DataAddress>>,
     /// What the pages are for the staging area: digests of those with new bytes, and those that it held.
@@ -37,7 +40,7 @@ pub(in crate::f2fs) struct Found {
 impl Found {
     fn new(slot: NodeSlot, first: u64, kind: LogKind, version: u8) -> Found {
         let (before, digests, unstaged) = Default::default();
-        Found { slot, first, kind, version, before, digests, unstaged }
+        Found { slot, first, kind, version, over: None, before, digests, unstaged }
     }
 }
 
@@ -116,6 +119,18 @@ impl Backing for Volume {
         onewrite_block::reached!("moved page goes to the cold log", is_moving);
         let kind = if is_moving { LogKind::ColdData } else { Volume::log_of_content(file) };
         let most = slot.left.min(pages.end - pages.start);
+        if let DataAddress::Block(block) = self.maps().address(&slot)
+            && file.is_in_place()
+            && !is_moving
+        {
+            onewrite_block::reached!("page written over its block");
+            self.check_address(file, pages.start, DataAddress::Block(block))?;
+            let is_moving = |count: &u64| self.cleaner().is_moving(file, pages.start + count);
+            let alike = self.alike(&slot, most);
+            let count = (1..alike).find(is_moving).unwrap_or(alike);
+            let found = Found { over: Some(block), ..Found::new(slot, pages.start, kind, 0) };
+            return Ok(Target::Room { count, found });
+        }
         let room = self.space.borrow().run_of(kind, most);
         if room == 0 {
             onewrite_block::reached!("log of content has no room");
@@ -124,8 +139,10 @@ impl Backing for Volume {
             return Ok(Target::Nowhere);
         }
         let ends = |count: &u64| {
-            let is_hole = self.maps().address(&slot.behind(*count)) == DataAddress::Hole;
-            is_hole || self.cleaner().is_moving(file, pages.start + count) != is_moving
+            let address = self.maps().address(&slot.behind(*count));
+            let is_over = file.is_in_place() && matches!(address, DataAddress::Block(_));
+            let is_moved = self.cleaner().is_moving(file, pages.start + count);
+            address == DataAddress::Hole || is_moved != is_moving || is_over && !is_moved
         };
         let count = (1..room).find(ends).unwrap_or(room);
         let version = self.numbers.borrow().known(slot.node).map_or(0, |entry| entry.version);
@@ -138,6 +155,10 @@ impl Backing for Volume {
     }
 
     fn assign(&self, file: &File, run: Range<u64>, found: &Found) -> BlockNo {
+        if let Some(block) = found.over {
+            self.gate.begin_run();
+            return block + (run.start - found.first);
+        }
         let mut first = None;
         self.cleaner().note_moved(file, run.clone());
         for index in run {

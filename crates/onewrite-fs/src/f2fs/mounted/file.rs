@@ -32,6 +32,8 @@ pub(in crate::f2fs) struct File {
     is_changed: Cell<bool>,
     /// Version of the checkpoint behind which an fsync cannot be rolled forward.
     bound_to: Cell<Option<u64>>,
+    /// Syncs under way that write pages over their blocks.
+    in_place_syncs: Cell<u32>,
 }
 
 impl File {
@@ -53,6 +55,7 @@ impl File {
             is_unsaved: Cell::new(false),
             is_changed: Cell::new(false),
             bound_to: Cell::new(None),
+            in_place_syncs: Cell::new(0),
         }
     }
 
@@ -167,6 +170,17 @@ impl File {
         self.bound_to.get() == Some(version)
     }
 
+    /// Lets writeback write pages over their blocks until the guard is dropped.
+    pub(super) fn begin_in_place(&self) -> InPlace<'_> {
+        self.in_place_syncs.set(self.in_place_syncs.get() + 1);
+        InPlace(self)
+    }
+
+    /// Whether writeback writes pages over their blocks now.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.in_place_syncs.get() > 0
+    }
+
     pub(super) fn attributes(&self) -> Attributes {
         stat::of(self.number, self.kind, &self.raw.borrow(), self.created, self.device)
     }
@@ -206,6 +220,15 @@ impl File {
             0 => Err(FsError::NotFound(self.ino().to_string())),
             _ => self.expect_undeleted(),
         }
+    }
+}
+
+/// See [`File::begin_in_place`].
+pub(super) struct InPlace<'f>(&'f File);
+
+impl Drop for InPlace<'_> {
+    fn drop(&mut self) {
+        self.0.in_place_syncs.set(self.0.in_place_syncs.get() - 1);
     }
 }
 

@@ -55,5 +55,5 @@ mod wanted;
 mod write;
 
 pub use mount::F2fs;
-pub use options::{Clean, F2fsOptions, FsyncMode};
+pub use options::{Clean, F2fsOptions, FsyncMode, LogMode};
 pub use recover::Recovered;

@@ -11,7 +11,7 @@ use onewrite_block::{DevicePort, Geometry, PAGE_SIZE};
 use super::files::Files;
 use super::gate::Gate;
 use super::numbers::Numbers;
-use super::options::F2fsOptions;
+use super::options::{F2fsOptions, LogMode};
 use super::orphans::Orphans;
 use super::pack::Reason;
 use super::recover::Recovered;
@@ -28,7 +28,7 @@ use crate::f2fs::format::node;
 use crate::f2fs::format::sit::{self, LogKind, SitEntry, test_bit};
 use crate::f2fs::format::summary::{self, Summary, SummaryKind};
 use crate::f2fs::format::{Features, Layout, Nid};
-use crate::f2fs::space::{Log, Space};
+use crate::f2fs::space::{Ground, Log, Space};
 use crate::f2fs::stage::area::Area;
 use crate::f2fs::summaries::Summaries;
 use crate::f2fs::tables::Tables;
@@ -186,8 +186,14 @@ async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, 
     let mut warnings: Vec<String> = tables.warnings.iter().map(ToString::to_string).collect();
     let entries = read_sit(&tables).await?;
     let logs = read_logs(&tables, &entries).await?;
-    let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs, port.geometry().zones.is_some());
+    let ground = match (port.geometry().zones, options.log_mode) {
+        (Some(_), _) => Ground::Zones,
+        (None, LogMode::Lfs) => Ground::Whole,
+        (None, LogMode::Adaptive) => Ground::Any,
+    };
+    let space = Space::new(&tables.layout, &tables.checkpoint, &entries, logs, ground);
     let area = find_area(devices, &tables, &options, &mut warnings).await?;
+    options.check_in_place(ground == Ground::Zones, area.is_some())?;
     let tracking = if area.is_some() { Tracking::DirtyBytes } else { Tracking::Pages };
     let prompt_writeback = options.prompt_writeback;
     let pages_options = PagesOptions { tracking, prompt_writeback, ..PagesOptions::default() };

@@ -101,6 +101,44 @@ impl FromStr for Clean {
     }
 }
 
+/// Which blocks logs take. Source: Linux's mount option `mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogMode {
+    /// Whole segments while there are enough, then free blocks of used segments (SSR).
+    #[default]
+    Adaptive,
+    /// Whole segments only: a log-structured file system in the strict sense. Cleaning alone makes room.
+    Lfs,
+}
+
+impl LogMode {
+    /// Both.
+    pub const ALL: [LogMode; 2] = [LogMode::Adaptive, LogMode::Lfs];
+
+    /// The name that Linux has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogMode::Adaptive => "adaptive",
+            LogMode::Lfs => "lfs",
+        }
+    }
+}
+
+impl fmt::Display for LogMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LogMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogMode, String> {
+        let known = LogMode::ALL.into_iter().find(|log_mode| log_mode.name() == text);
+        known.ok_or_else(|| format!("`{text}` is no mode of F2FS, which has no journal; there are adaptive and lfs"))
+    }
+}
+
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F2fsOptions {
@@ -116,6 +154,11 @@ pub struct F2fsOptions {
     pub fsync_mode: FsyncMode,
     /// How cleaning gives content another address.
     pub clean: Clean,
+    /// Which blocks logs take.
+    pub log_mode: LogMode,
+    /// An fsync of fewer dirty pages than this writes them over their blocks (in-place updates); 0 for never. Such an
+    /// fsync is not atomic: a power cut in it can leave some of its pages new and others as they were.
+    pub in_place_below: u32,
     /// Give up what the staging area holds of a checkpoint that is not the image's any more, and the area that
     /// continues the image's checkpoint if it is not there.
     pub discard_stage: bool,
@@ -127,8 +170,26 @@ impl F2fsOptions {
     /// Smallest page cache.
     pub const CACHE_PAGES_MIN: usize = pages::CACHE_PAGES_MIN;
 
+    /// The limit that the dissertation's F2FS has for in-place updates, in pages of an fsync (§3.7).
+    pub const IN_PLACE_BELOW: u32 = 16;
+
     /// Pages that the cache policies treat as one flash block: a segment.
     pub(super) const FLASH_BLOCK_PAGES: u64 = SEGMENT_BLOCKS;
+}
+
+impl F2fsOptions {
+    /// # Errors
+    /// [`FsError::Unsupported`] if pages cannot be written over their blocks as wanted.
+    pub(super) fn check_in_place(&self, has_zones: bool, has_stage: bool) -> FsResult<()> {
+        let reason = match (has_zones, has_stage, self.log_mode) {
+            _ if self.in_place_below == 0 => return Ok(()),
+            (true, ..) => "on a device with zones, which are written in order",
+            (_, true, _) => "with a staging area, whose transactions name what new blocks hold",
+            (_, _, LogMode::Lfs) => "with mode=lfs, which overwrites nothing",
+            (false, false, LogMode::Adaptive) => return Ok(()),
+        };
+        Err(FsError::Unsupported(format!("in-place updates (ipu={}) {reason}; leave them out", self.in_place_below)))
+    }
 }
 
 impl Default for F2fsOptions {
@@ -141,6 +202,8 @@ impl Default for F2fsOptions {
             prompt_writeback: false,
             fsync_mode: FsyncMode::default(),
             clean: Clean::default(),
+            log_mode: LogMode::default(),
+            in_place_below: 0,
             discard_stage: false,
             read_only: false,
         }

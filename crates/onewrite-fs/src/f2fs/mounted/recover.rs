@@ -3,7 +3,8 @@
 //! An fsync writes nodes into the log of warm nodes and marks the last. Each node names the block that its log takes
 //! next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version of this
 //! checkpoint. The nodes of an inode count up to its last mark; what follows belongs to a checkpoint that was not
-//! finished.
+//! finished. A disk whose writes are not atomic may tear the nodes that were on their way at a power cut: inodes at the
+//! end of the chain whose checksum is wrong are no part of it. Other nodes have no checksum.
 //!
 //! Linux begins a chain behind the checkpoint of an unmount, too; we make a checkpoint first.
 //!
@@ -21,7 +22,7 @@ use super::volume::Volume;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::f2fs::format::dentry::NewEntry;
-use crate::f2fs::format::inode::{ADDRESSES, NODE_NUMBERS, NUMBERS, inline};
+use crate::f2fs::format::inode::{self, ADDRESSES, NODE_NUMBERS, NUMBERS, inline};
 use crate::f2fs::format::node::{self, FOOTER_OFFSET, Footer, NodeRole, POINTERS, XATTR_OFFSET};
 use crate::f2fs::format::path::{first_block, is_direct};
 use crate::f2fs::format::sit::LogKind;
@@ -95,14 +96,19 @@ impl Recovery<'_> {
         // A chain that leads back into itself is damage, and ends there.
         let (mut chain, mut seen) = (Vec::new(), BTreeSet::new());
         while self.layout.main.contains(block) && seen.insert(block) {
-            let footer = node::footer(&self.read_block(block).await?.bytes()[..]);
+            let page = self.read_block(block).await?;
+            let footer = node::footer(&page.bytes()[..]);
             if footer.version != version {
                 break;
             }
-            chain.push(Link { block, footer });
+            let is_torn = footer.offset == 0 && !inode::is_whole(&page.bytes()[..], footer.ino, &self.layout);
+            chain.push((Link { block, footer }, is_torn));
             block = footer.next;
         }
-        Ok(chain)
+        while chain.pop_if(|(_, is_torn)| *is_torn).is_some() {
+            onewrite_block::reached!("torn inode ends the chain");
+        }
+        Ok(chain.into_iter().map(|(link, _)| link).collect())
     }
 
     /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes. A node that

@@ -55,7 +55,9 @@ impl Syncs<'_> {
         self.check_writable()?;
         for _ in 0..ATTEMPTS {
             let held = file.lock().read().await;
+            let in_place = self.is_small(file).then(|| file.begin_in_place());
             self.pages.sync(self.volume(), file).await?;
+            drop(in_place);
             if file.pages().is_dirty() {
                 onewrite_block::reached!("fsync finds no segment for a page");
                 drop(held);
@@ -75,6 +77,12 @@ impl Syncs<'_> {
             return self.wait_for_round(round).await;
         }
         self.checkpoints().checkpoint().await
+    }
+
+    /// Whether a sync of the file has so few pages that they go over their blocks.
+    fn is_small(&self, file: &File) -> bool {
+        let limit = self.options.in_place_below as usize;
+        limit > 0 && file.kind() == FileKind::Regular && !self.pages.has_dirty_pages(file, limit)
     }
 
     /// Whether recovery could not roll an fsync of the file forward.
@@ -114,7 +122,9 @@ impl Syncs<'_> {
         let nids = self.nodes().dirty_nodes_of(file.number());
         if nids.is_empty() {
             onewrite_block::reached!("fsync has no nodes to write");
-            return Ok(self.sync_line.last());
+            // What was written over its block is durable behind a FLUSH.
+            let has_content = self.options.in_place_below > 0 && self.is_unflushed.get();
+            return Ok(if has_content { self.sync_line.next() } else { self.sync_line.last() });
         }
         let has_new_name = self.numbers.borrow().is_new(file.number());
         self.chained.set(self.chained.get() + nids.len());
@@ -148,6 +158,10 @@ impl Syncs<'_> {
         if self.is_unflushed.replace(false) {
             onewrite_block::reached!("content flushed before nodes");
             self.flush().await?;
+        }
+        if batch.run_count() == 0 {
+            onewrite_block::reached!("fsync of content alone");
+            return Ok(());
         }
         let is_one = batch.run_count() == 1 && self.port.geometry().fua;
         onewrite_block::reached!("nodes of fsyncs in several runs", batch.run_count() > 1);

@@ -37,6 +37,7 @@ use crate::api::{FsError, FsResult};
 use crate::block::{BlockNo, BlockRange};
 use free::FreeSegments;
 pub(super) use logs::{Log, Owner, Prepared};
+pub(super) use sections::Ground;
 use sections::Sections;
 use segment::{Map, Segment};
 pub(super) use victims::{Victim, VictimBy};
@@ -94,13 +95,13 @@ impl Space {
     /// The space as a checkpoint has it: `entries` for all segments, and the owners of the blocks of the logs'
     /// segments.
     ///
-    /// On a device with zones a log writes each section in order, from its first block to its last.
+    /// On whole ground a log writes each section in order, from its first block to its last.
     pub(super) fn new(
         layout: &Layout,
         checkpoint: &Checkpoint,
         entries: &[SitEntry],
         logs: [Log; 6],
-        has_zones: bool,
+        ground: Ground,
     ) -> Space {
         let raw = &checkpoint.raw;
         let counts = Counts {
@@ -111,7 +112,7 @@ impl Space {
         };
         let segments: Vec<Segment> = entries.iter().map(Segment::new).collect();
         let free = FreeSegments::new(segments.len());
-        let sections = Sections::new(layout, has_zones);
+        let sections = Sections::new(layout, ground);
         let mut space = Space {
             layout: layout.clone(),
             segments,

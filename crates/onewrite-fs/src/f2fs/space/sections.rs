@@ -1,7 +1,7 @@
 //! Sections: segments that are taken, cleaned and given back together.
 //!
-//! With sections of one segment on an ordinary device nothing of this applies. With larger ones, or on a device with
-//! zones, a section is *whole*: a log takes its segments in order and threads through none, cleaning empties all of
+//! With sections of one segment on an ordinary device nothing of this applies. With larger ones, on a device with
+//! zones, or with `mode=lfs`, a section is *whole*: a log takes its segments in order and threads through none, cleaning empties all of
 //! them, and a checkpoint frees them together. A zone is a section, so its blocks are written in order, and its reset
 //! is the TRIM that the checkpoint sends.
 //!
@@ -17,21 +17,32 @@ pub(super) struct Sections {
     segments: u32,
     /// Segments of a section.
     size: u32,
-    has_zones: bool,
+    ground: Ground,
+}
+
+/// What logs may do with a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::f2fs) enum Ground {
+    /// Take its free blocks in any order.
+    Any,
+    /// Take it as a whole.
+    Whole,
+    /// Take it as a whole; the device has it written in order, and reset before.
+    Zones,
 }
 
 impl Sections {
-    pub(super) fn new(layout: &Layout, has_zones: bool) -> Sections {
-        Sections { segments: layout.main_segments, size: layout.section_segments.max(1), has_zones }
+    pub(super) fn new(layout: &Layout, ground: Ground) -> Sections {
+        Sections { segments: layout.main_segments, size: layout.section_segments.max(1), ground }
     }
 
     /// Whether segments are handled by the section only; see the module's head.
     pub(super) fn are_whole(&self) -> bool {
-        self.has_zones || self.size > 1
+        self.ground != Ground::Any || self.size > 1
     }
 
     pub(super) fn has_zones(&self) -> bool {
-        self.has_zones
+        self.ground == Ground::Zones
     }
 
     /// Segments of a section.

@@ -88,7 +88,7 @@ const fn removes_in_order(files: Promises) -> bool {
 mod tests {
     use super::*;
 
-    const EXT4: Promises = Promises { keeps: Keeps::Data, delays: true, pads: false };
+    const EXT4: Promises = Promises { keeps: Keeps::Data, delays: true, overwrites: false, pads: false };
 
     #[test]
     fn one_more_or_less_than_promised_is_refused() {

@@ -33,8 +33,8 @@ const IGNORED: [&str; 17] = [
 ];
 
 const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, max_batch_time=USEC, clean=WAY, \
-                     stage=FILE, discard_stage, atomic=GLOB, nodelalloc, allow_other, dev, suid, noexec, sync, \
-                     size=SIZE, nofail, debug";
+                     mode=adaptive|lfs, ipu=PAGES, stage=FILE, discard_stage, atomic=GLOB, nodelalloc, allow_other, \
+                     dev, suid, noexec, sync, size=SIZE, nofail, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]
@@ -100,6 +100,8 @@ impl Wanted {
             Some(("commit", text)) => fs.commit_interval = seconds(text)?,
             Some(("max_batch_time", text)) => fs.max_batch_time = microseconds(text)?,
             Some(("clean", way)) => self.f2fs.clean = Some(way.parse().map_err(anyhow::Error::msg)?),
+            Some(("mode", name)) => self.f2fs.log_mode = Some(name.parse().map_err(anyhow::Error::msg)?),
+            Some(("ipu", text)) => self.f2fs.in_place_below = Some(in_place(text)?),
             Some(("stage", path)) => self.stage = Some(PathBuf::from(path)),
             Some(("atomic", names)) => self.atomic_names = Some(names.parse().map_err(anyhow::Error::msg)?),
             Some(("size", text)) => self.size = Some(bytes(text)?),
@@ -119,9 +121,8 @@ impl Wanted {
             "debug" => self.logs_refusals = true,
             "nofail" => self.may_be_missing = true,
             _ if word.starts_with("x-") || IGNORED.contains(&word) => (),
-            "data" | "cache" | "policy" | "commit" | "max_batch_time" | "clean" | "stage" | "atomic" | "size" => {
-                bail!("it needs a value: {word}=…")
-            }
+            "data" | "cache" | "policy" | "commit" | "max_batch_time" | "clean" | "mode" | "ipu" | "stage"
+            | "atomic" | "size" => bail!("it needs a value: {word}=…"),
             "atime" | "strictatime" | "lazytime" => bail!("times of reading are not kept here; leave it out"),
             "dirsync" => bail!("FUSE tells nobody to make names durable; leave it out, and fsync directories"),
             "remount" => bail!("a mount keeps its options: end it with `onewrite umount`, and mount again"),
@@ -170,6 +171,10 @@ fn bytes(text: &str) -> anyhow::Result<u64> {
 
 fn policy(name: &str) -> anyhow::Result<PolicyKind> {
     crate::args::page_cache_policy(name).map_err(anyhow::Error::msg)
+}
+
+fn in_place(text: &str) -> anyhow::Result<u32> {
+    text.parse().ok().with_context(|| format!("`{text}` is no number of pages; 0 is for never, Linux has 8"))
 }
 
 fn seconds(text: &str) -> anyhow::Result<Nanos> {
@@ -229,6 +234,8 @@ mod tests {
         assert!(told("data=data,atomic=[").contains("is no pattern of names"));
         assert!(told("atomic=*.db").contains("mode ordered does not log content"));
         assert_eq!(told("cache=8K"), "-o cache=8K: the page cache takes at least 1024 KiB");
+        assert!(told("mode=log").contains("adaptive and lfs"));
+        assert!(told("ipu=x").contains("is no number of pages"));
         assert!(told("remount").contains("onewrite umount"));
         assert!(told("dirsync").contains("fsync directories"));
     }

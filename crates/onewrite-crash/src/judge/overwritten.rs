@@ -1,0 +1,37 @@
+//! Overwritten: what a file may hold where a sync writes pages over their blocks (in-place updates of F2FS).
+//!
+//! A sync that is under way, or one that followed none of the nodes that survived, leaves some of its pages in blocks
+//! that an older node names. So each page holds what the node's state had, or what it was given since, while it kept
+//! its block. Size and attributes are the state's: they lie in the node.
+
+use onewrite_block::Page;
+
+use super::rolling::{BlockChange, State};
+use super::{Judge, Version};
+use crate::hash::ZEROS;
+use crate::model::{FileContent, NodeId};
+
+impl Judge<'_> {
+    /// Whether a file is in this state; where syncs overwrite, but for pages that were given newer content.
+    pub(super) fn is_in(&self, state: &State, node: NodeId, found: &FileContent, happened: usize) -> bool {
+        if state.hash == found.full_hash() {
+            return true;
+        }
+        let is_alike = state.size == found.size && state.attributes == found.attributes;
+        let is_possible = |index: u64| self.is_seen_in(found, index, &self.given_since(state, (node, index), happened));
+        self.promises.overwrites && is_alike && self.pages_to_judge(node, found).into_iter().all(is_possible)
+    }
+
+    /// What a page had in a state, and what it was given since while it kept its block.
+    fn given_since(&self, state: &State, (node, index): (NodeId, u64), happened: usize) -> Vec<(Page, u64)> {
+        let had = self.trees[state.place].page(node, index).unwrap_or((Page::ZEROS, ZEROS));
+        let versions = self.versions.get(&(node, index)).map_or(&[][..], Vec::as_slice);
+        std::iter::once(had).chain(in_place(versions, state.place, happened)).collect()
+    }
+}
+
+/// What a page was given behind `place` ended operations while it kept its block.
+pub(super) fn in_place(versions: &[Version], place: usize, happened: usize) -> impl Iterator<Item = (Page, u64)> {
+    let later = versions.iter().filter(move |version| version.order >= place && version.begin < happened);
+    later.take_while(|version| version.block == BlockChange::Kept).map(Version::content)
+}
