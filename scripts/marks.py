@@ -49,6 +49,12 @@ def open_files():
     return f"{made}; sync >> {lost}; close 1; fsync /g0; close 0; fsync /g1; rename /g0 /f4; fsync /f4; close 3; sync"
 
 
+def overwriting():
+    """Fsyncs of a few pages of a file, over their blocks or new ones, with growth and a hole."""
+    return "create /a; write /a 0 60000 1; fsync /a; sync >> write /a 0 20000 2; fsync /a; write /a 5000 30000 3; " \
+        "fdatasync /a; append /a 9000 4; write /a 100 50 5; fsync /a; punch /a 4096 4096; write /a 0 12000 6; fsync /a"
+
+
 def logged_content():
     """More logged content than memory keeps, read back while others change it."""
     made = "create /a; create /b; write /a 0 1600000 1; fsync /a; write /b 0 1600000 2; fsync /b"
@@ -79,7 +85,7 @@ def scarce():
 
 
 SCRIPTS = {script.__name__: script for script in
-           [many_names, many_extents, open_files, logged_content, several_groups, scarce]}
+           [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce]}
 
 # Setup, its share of the states of one run, and its arguments. `MODE` stands for each of these modes, the name of a
 # script for its text.
@@ -113,6 +119,10 @@ SETUPS = [
     ("one", 0.5, "random-all:80 --fs f2fs --device nvme-share --clean share"),
     ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s"),
     ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s --clean share"),
+    ("one", 0.5, "random-all:80 --fs f2fs --ipu 16"),
+    ("one", 0.3, "random:80 --fs f2fs --ipu 16 --torn-pages"),
+    ("one", 0.3, "random-all:80 --fs f2fs --mode lfs"),
+    ("one", 0.2, "overwriting --fs f2fs --ipu 16"),
     ("one", 0.3, "open_files --fs f2fs"),
     ("one", 0.3, "many_names --fs f2fs"),
     ("one", 0.5, "random-all:80 --fs f2fs --stage 1MiB"),

@@ -43,11 +43,12 @@ impl AnyFs {
     pub async fn mount_with(devices: impl Into<Devices>, options: MountOptions, f2fs: F2fsChoices) -> FsResult<AnyFs> {
         let devices = devices.into();
         if is_f2fs(&devices.image).await? {
-            let F2fsChoices { clean, log_mode, in_place_below, discard_stage } = f2fs;
+            let F2fsChoices { clean, log_mode, in_place_below, age_threshold, discard_stage } = f2fs;
             let options = F2fsOptions {
                 clean: clean.unwrap_or_default(),
                 log_mode: log_mode.unwrap_or_default(),
                 in_place_below: in_place_below.unwrap_or(0),
+                age_threshold,
                 discard_stage,
                 ..f2fs_options(&options)?
             };
@@ -98,6 +99,8 @@ pub struct F2fsChoices {
     pub log_mode: Option<LogMode>,
     /// Pages from which on an fsync writes nothing in place; `None` for the default.
     pub in_place_below: Option<u32>,
+    /// Age in seconds from which cleaning in quiet times goes by age; `None` for never.
+    pub age_threshold: Option<u64>,
     /// Give up what the staging area holds of a checkpoint that is not the image's any more.
     pub discard_stage: bool,
 }
@@ -106,11 +109,12 @@ impl F2fsChoices {
     /// # Errors
     /// [`FsError::Unsupported`] for the first that is given: ext4 has none of them.
     fn expect_none(&self) -> FsResult<()> {
-        let F2fsChoices { clean, log_mode, in_place_below, discard_stage } = self;
+        let F2fsChoices { clean, log_mode, in_place_below, age_threshold, discard_stage } = self;
         let given = [
             clean.map(|clean| (format!("clean={clean}"), "has no segments to clean")),
             log_mode.map(|mode| (format!("mode={mode}"), "has no logs of segments")),
             in_place_below.map(|pages| (format!("ipu={pages}"), "overwrites by itself")),
+            age_threshold.map(|_| ("atgc".to_owned(), "has no segments to clean")),
             discard_stage.then(|| ("discard_stage".to_owned(), "has no staging area")),
         ];
         match given.into_iter().flatten().next() {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, RamDisk};
+use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, Nanos, RamDisk};
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, LogMode};
 use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
@@ -126,6 +126,40 @@ fn segments_are_cleaned_while_few_are_free() {
         assert!(moved > 0, "seed {seed}: nothing was cleaned");
         assert_clean(&image(disk));
     }
+}
+
+/// Writes `pages` pages of a new file, then those again whose number ends in a digit below `again`.
+async fn write_with_holes(fs: &F2fs, name: &str, pages: u64, again: u64) -> FsResult<()> {
+    let ino = fs.create(fs.root(), name.as_bytes(), NewNode::FILE).await?;
+    write(fs, ino, 0, &vec![1; (pages * PAGE) as usize]).await?;
+    fs.sync().await?;
+    for page in (0..pages).filter(|page| page % 10 < again) {
+        write(fs, ino, page * PAGE, &[2; PAGE as usize]).await?;
+    }
+    fs.sync().await
+}
+
+#[test]
+fn quiet_cleaning_goes_by_age_where_it_is_told_to() {
+    // Segments of the old file are 70% in use, those of the young one 30%.
+    let first_victim = |age_threshold| {
+        let disk: Box<dyn Device> = Box::new(new_disk(128 * MIB));
+        let options = F2fsOptions { age_threshold, ..F2fsOptions::default() };
+        let (copied, disk) = with_mount(disk, options, Left::Unmounted, |fs, port| async move {
+            write_with_holes(&fs, "old", 1536, 3).await?;
+            port.runtime().sleep(Nanos::from_secs(40)).await;
+            write_with_holes(&fs, "young", 11_000, 7).await?;
+            port.runtime().sleep(Nanos::from_secs(35)).await;
+            let cleaning = fs.counters().cleaning;
+            assert_eq!(cleaning.segments, 1, "{cleaning:?}");
+            Ok(cleaning.copied_blocks)
+        });
+        assert_clean(&image(disk));
+        copied
+    };
+    assert!((100..200).contains(&first_victim(None)), "by cost and benefit, the young one");
+    assert!((300..400).contains(&first_victim(Some(60))), "what is old enough goes first");
+    assert!((100..200).contains(&first_victim(Some(100))), "the file system is younger than the threshold");
 }
 
 #[test]

@@ -275,7 +275,7 @@ impl Judge<'_> {
         let is_later = |version: &&Version| version.order >= from && (version.order < prefix || version.begin < stop);
         let overwritten = self.promises.overwrites.then(|| in_place(versions, prefix.max(from), happened));
         let later = versions.iter().filter(is_later).map(Version::content);
-        std::iter::once(in_force).chain(later).chain(overwritten.into_iter().flatten()).collect()
+        std::iter::once(in_force).chain(later).chain(overwritten.unwrap_or_default()).collect()
     }
 
     /// The happening at which a tree of `prefix` ended operations becomes another.

@@ -30,8 +30,20 @@ impl Judge<'_> {
     }
 }
 
-/// What a page was given behind `place` ended operations while it kept its block.
-pub(super) fn in_place(versions: &[Version], place: usize, happened: usize) -> impl Iterator<Item = (Page, u64)> {
-    let later = versions.iter().filter(move |version| version.order >= place && version.begin < happened);
-    later.take_while(|version| version.block == BlockChange::Kept).map(Version::content)
+/// What a page was given behind `place` ended operations while it kept its block. Where one operation takes a block
+/// away and gives another (a collapsed range), the file system copies, and the block stays.
+pub(super) fn in_place(versions: &[Version], place: usize, happened: usize) -> Vec<(Page, u64)> {
+    let later = || versions.iter().filter(|version| version.order >= place && version.begin < happened);
+    let mut next = later().skip(1);
+    let (mut given, mut was_taken_by) = (Vec::new(), None);
+    for version in later() {
+        let is_regained = next.next().is_some_and(|next| next.order == version.order);
+        match version.block {
+            BlockChange::Lost if is_regained => was_taken_by = Some(version.order),
+            BlockChange::Gained if was_taken_by == Some(version.order) => given.push(version.content()),
+            BlockChange::Kept => given.push(version.content()),
+            BlockChange::Lost | BlockChange::Gained => break,
+        }
+    }
+    given
 }

@@ -4,6 +4,7 @@ use onewrite_fs::ext4::Mode;
 
 use super::cell::Work;
 use super::claim::Claim;
+use super::cleaning::Cleaned;
 use super::found::Case;
 use super::staging::{OpenChannel, Staged};
 use super::verdict::{Even, Terms};
@@ -78,6 +79,8 @@ pub(super) enum Experiment {
     GitPacked,
     /// Clones with logs of growing size: LDJ by `ordered`.
     GitLogs(&'static str),
+    /// Cleaning of F2FS by SHARE beside cleaning by copies.
+    Cleaned(Cleaned),
     /// Speed of StageFS by that of ext4 and of F2FS.
     Staged(&'static [Staged]),
     /// StageFS by another file system on the open-channel SSD.
@@ -103,9 +106,11 @@ impl Experiment {
             | Experiment::GitBytes(_)
             | Experiment::GitPacked
             | Experiment::LdjFlushes(_) => vec!["sata-850pro"],
-            Experiment::Writes(_) | Experiment::WritesAnd(..) | Experiment::OverBest(_) | Experiment::Databases(..) => {
-                vec!["nvme-share"]
-            }
+            Experiment::Writes(_)
+            | Experiment::WritesAnd(..)
+            | Experiment::OverBest(_)
+            | Experiment::Databases(..)
+            | Experiment::Cleaned(_) => vec!["nvme-share"],
             Experiment::Ldj(rivalry) | Experiment::LdjRecovery(rivalry) => rivalry.devices.to_vec(),
             Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
             Experiment::Oltp(.., devices) | Experiment::Git(devices) => devices.to_vec(),

@@ -7,8 +7,8 @@ use super::found::{Asked, Case, Found};
 use super::scoreboard::Row;
 use super::verdict::{Terms, Verdict};
 use super::{
-    amplification, blocks, calibration, databases, false_recovery, git, journals, padding, photographs, recovery,
-    staging, ts_clock,
+    amplification, blocks, calibration, cleaning, databases, false_recovery, git, journals, padding, photographs,
+    recovery, staging, ts_clock,
 };
 use crate::error::LabError;
 
@@ -67,6 +67,7 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::GitBytes(versus) => plain(git::bytes_over("sata-850pro", versus)),
         Experiment::GitPacked => plain(git::packed("sata-850pro")),
         Experiment::GitLogs(device) => git::by_log_size(device),
+        Experiment::Cleaned(what) => cleaning::measure(what),
         Experiment::Staged(all) => staging::over_others(all),
         Experiment::OpenChannel(of) => plain(staging::on_open_channel(&of)),
         Experiment::Photographs => plain(photographs::compressed_size()),

@@ -6,17 +6,11 @@ const STAGE_FS: &str =
     "StageFS runs on the open-channel SSD (profile ocssd-huawei); no experiment has this workload or set-up yet";
 /// Times of the open-channel SSD's flash.
 const OPEN_CHANNEL: &str = "the profile ocssd-huawei states this time itself; a row would compare it with itself";
-/// Rows of figure 3-10.
-const CLEANING: &str = "F2FS cleans by SHARE, but no experiment fills it as figure 3-10 does";
 
 /// Ids and reasons, in the order of the scoreboard.
 pub(super) const MISSING: &[(&str, &str)] = &[
     ("cal-ocssd-read", OPEN_CHANNEL),
     ("cal-ocssd-write", OPEN_CHANNEL),
-    ("ssc-fio-low", CLEANING),
-    ("ssc-fio-high", CLEANING),
-    ("ssc-moved", CLEANING),
-    ("ssc-ipu", CLEANING),
     ("stage-mobibench", STAGE_FS),
     ("stage-mobibench-f2fs", STAGE_FS),
     ("stage-waf-mobibench", STAGE_FS),

@@ -11,6 +11,7 @@ mod blocks;
 mod calibration;
 pub mod cell;
 mod claim;
+mod cleaning;
 mod databases;
 mod entry;
 pub mod false_recovery;

@@ -8,6 +8,7 @@ use onewrite_fs::journal::Padding;
 
 use super::cell::Work;
 use super::claim::{Also, Claim, ClaimTold, Counted};
+use super::cleaning::Cleaned;
 use super::entry::AmplifiedLayer::{Fast, Page};
 use super::entry::DeviceFigure::{
     BufferRead, EvictionBegins, EvictionCertain, FlashRead, RandomReads, RandomWrites, SyncDrop,
@@ -361,6 +362,10 @@ pub(super) const ROWS: &[Entry] = &[
         Minutes,
     ),
     row("zp-sysbench", Some(Oltp(Cost::Speed, over(ZP, Mode::Ordered), &["sata-850pro"])), ByFigure, Minutes),
+    row("ssc-fio-low", Some(Experiment::Cleaned(Cleaned::LeastGain)), ByFigure, Minutes),
+    row("ssc-fio-high", Some(Experiment::Cleaned(Cleaned::MostGain)), ByFigure, Minutes),
+    row("ssc-moved", Some(Experiment::Cleaned(Cleaned::Copied)), ByFigure, Minutes),
+    row("ssc-ipu", Some(Experiment::Cleaned(Cleaned::InPlace)), ByFigure, Minutes),
     row("ldj-git", Some(Git(LDJ_DEVICES)), A, Minutes),
     row("ldj-ratio-git", Some(GitPacked), ByFigure, Minutes),
     row("ldj-writes-git-ssd", Some(GitBytes(over(Mode::Ldj, Mode::Data))), ByFigure, Minutes),

@@ -48,6 +48,8 @@ const OPTIONS: &str = "\
   mode=adaptive|lfs  which blocks F2FS's logs take: whole segments, and when
                    few are left free blocks of used ones, or whole segments
                    only [adaptive]
+  atgc             in quiet times F2FS cleans segments that have not changed for
+                   seven days of mounted time, not by cost and benefit
   ipu=PAGES        an fsync of fewer pages of an F2FS file writes them over
                    their blocks, and is not atomic [0: never; Linux has 8]
   stage=FILE       file or device of F2FS's staging area, its first page zeros

@@ -5,7 +5,8 @@
 //! segment free.
 //!
 //! When few segments are free, an operation cleans before it begins, by greed, while a victim is less than
-//! [`SHORT_USED_MAX`] full; fuller ones are threaded instead. In quiet times a task cleans by cost and benefit.
+//! [`SHORT_USED_MAX`] full; fuller ones are threaded instead. In quiet times a task cleans by cost and benefit, or by
+//! age.
 //!
 //! # Invariants
 //! - Cleaning holds `changes` alone, so no operation is between looking at a page and changing it.
@@ -195,12 +196,21 @@ impl Cleaner<'_> {
                 continue;
             }
             onewrite_block::reached!("cleaning while nothing else happens");
-            match self.clean(VictimBy::CostBenefit, QUIET_USED_MAX, 1).await {
+            match self.clean(self.quiet_victims(), QUIET_USED_MAX, 1).await {
                 Ok(0) => (),
                 Ok(_) => self.wanted.ask(),
                 Err(FsError::ReadOnly(_)) => return,
                 Err(error) => return self.fail(&error),
             }
+        }
+    }
+
+    /// How victims are chosen in quiet times. Before the file system is as old as the threshold, nothing in it can be.
+    fn quiet_victims(&self) -> VictimBy {
+        self.note_age();
+        match self.options.age_threshold {
+            Some(threshold) if self.space.borrow().age >= threshold => VictimBy::Age { threshold },
+            _ => VictimBy::CostBenefit,
         }
     }
 

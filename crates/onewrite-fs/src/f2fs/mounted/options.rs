@@ -159,6 +159,9 @@ pub struct F2fsOptions {
     /// An fsync of fewer dirty pages than this writes them over their blocks (in-place updates); 0 for never. Such an
     /// fsync is not atomic: a power cut in it can leave some of its pages new and others as they were.
     pub in_place_below: u32,
+    /// In quiet times, cleaning empties segments that have not changed for so many seconds of mounted time, the oldest
+    /// first (ATGC), once the file system has been mounted for as long; `None` for cost and benefit always.
+    pub age_threshold: Option<u64>,
     /// Give up what the staging area holds of a checkpoint that is not the image's any more, and the area that
     /// continues the image's checkpoint if it is not there.
     pub discard_stage: bool,
@@ -172,6 +175,9 @@ impl F2fsOptions {
 
     /// The limit that the dissertation's F2FS has for in-place updates, in pages of an fsync (§3.7).
     pub const IN_PLACE_BELOW: u32 = 16;
+
+    /// The age threshold that Linux has: seven days, in seconds.
+    pub const AGE_THRESHOLD: u64 = 7 * 24 * 3600;
 
     /// Pages that the cache policies treat as one flash block: a segment.
     pub(super) const FLASH_BLOCK_PAGES: u64 = SEGMENT_BLOCKS;
@@ -204,6 +210,7 @@ impl Default for F2fsOptions {
             clean: Clean::default(),
             log_mode: LogMode::default(),
             in_place_below: 0,
+            age_threshold: None,
             discard_stage: false,
             read_only: false,
         }

@@ -3,8 +3,9 @@
 //! An fsync writes nodes into the log of warm nodes and marks the last. Each node names the block that its log takes
 //! next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version of this
 //! checkpoint. The nodes of an inode count up to its last mark; what follows belongs to a checkpoint that was not
-//! finished. A disk whose writes are not atomic may tear the nodes that were on their way at a power cut: inodes at the
-//! end of the chain whose checksum is wrong are no part of it. Other nodes have no checksum.
+//! finished. A disk whose writes of a page are not atomic may tear nodes that are on their way at a power cut: there,
+//! inodes at the end of the chain whose checksum is wrong are no part of it; elsewhere they are damage. Other nodes have
+//! no checksum.
 //!
 //! Linux begins a chain behind the checkpoint of an unmount, too; we make a checkpoint first.
 //!
@@ -105,7 +106,8 @@ impl Recovery<'_> {
             chain.push((Link { block, footer }, is_torn));
             block = footer.next;
         }
-        while chain.pop_if(|(_, is_torn)| *is_torn).is_some() {
+        let may_tear = self.port.geometry().atomic_write_pages == 0;
+        while chain.pop_if(|(_, is_torn)| *is_torn && may_tear).is_some() {
             onewrite_block::reached!("torn inode ends the chain");
         }
         Ok(chain.into_iter().map(|(link, _)| link).collect())

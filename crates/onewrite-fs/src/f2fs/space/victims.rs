@@ -1,5 +1,6 @@
 //! Victims: which segment cleaning empties next.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::logs::BLOCKS;
@@ -15,6 +16,27 @@ pub(in crate::f2fs) enum VictimBy {
     /// Free space gained, times the age of the segment, over the cost of reading and writing what is in use. Source:
     /// the F2FS paper (FAST'15), §2.3, after LFS.
     CostBenefit,
+    /// Age and free space, weighed, of the oldest that have not changed for `threshold` seconds (ATGC): what is that
+    /// old will hardly be freed by overwrites. Source: `Documentation/ABI/testing/sysfs-fs-f2fs`, `atgc_*`.
+    Age {
+        /// Seconds without a change.
+        threshold: u64,
+    },
+}
+
+/// Percent of the aged candidates, and their least number, among which [`VictimBy::Age`] chooses; and the percent that
+/// age weighs, the rest for free space. As Linux has them.
+const AGED_PERCENT: usize = 20;
+const AGED_MIN: usize = 10;
+const AGE_WEIGHT: u64 = 60;
+
+/// What [`VictimBy::Age`] knows of a candidate.
+#[derive(Clone, Copy, Debug)]
+struct Aged {
+    /// Seconds without a change.
+    idle: u64,
+    used: u64,
+    blocks: u64,
 }
 
 /// A segment to empty.
@@ -45,11 +67,7 @@ impl Space {
             let used = self.used_in(section);
             used > 0 && used < Space::blocks_in(section) && !self.is_kept_section(section)
         });
-        let gain =
-            |section: &Range<u32>| -> u64 { section.clone().map(|segment| self.gain(SegmentNo(segment), by)).sum() };
-        let Some(section) = usable.max_by_key(|section| (gain(section), std::cmp::Reverse(section.start))) else {
-            return Vec::new();
-        };
+        let Some(section) = self.best(usable, by) else { return Vec::new() };
         let is_used = |segment: &SegmentNo| self.segments[segment.0 as usize].used() > 0;
         section.map(SegmentNo).filter(is_used).map(|segment| self.victim_of(segment)).collect()
     }
@@ -66,8 +84,26 @@ impl Space {
             let used = self.segments[segment.0 as usize].used();
             used > 0 && used <= used_max && !is_kept(segment)
         });
-        let best = usable.max_by_key(|segment| (self.gain(*segment, by), std::cmp::Reverse(segment.0)));
-        best.map(|segment| self.victim_of(segment))
+        self.best(usable.map(|segment| segment.0..segment.0 + 1), by).map(|one| self.victim_of(SegmentNo(one.start)))
+    }
+
+    /// The best of these runs of segments.
+    fn best(&self, mut runs: impl Iterator<Item = Range<u32>>, by: VictimBy) -> Option<Range<u32>> {
+        let gain = |run: &Range<u32>| -> u64 { run.clone().map(|segment| self.gain(SegmentNo(segment), by)).sum() };
+        match by {
+            VictimBy::Age { threshold } => {
+                let runs: Vec<_> = runs.by_ref().collect();
+                let aged: Vec<Aged> = runs.iter().map(|run| self.aged(run)).collect();
+                best_by_age(&aged, threshold).map(|at| runs[at].clone())
+            }
+            _ => runs.max_by_key(|run| (gain(run), Reverse(run.start))),
+        }
+    }
+
+    fn aged(&self, run: &Range<u32>) -> Aged {
+        let idle = |segment: u32| self.segments[segment as usize].idle(self.age);
+        let idle = run.clone().map(idle).min().unwrap_or(0);
+        Aged { idle, used: self.used_in(run), blocks: Space::blocks_in(run) }
     }
 
     fn victim_of(&self, segment: SegmentNo) -> Victim {
@@ -84,7 +120,9 @@ impl Space {
         let (used, free) = (u64::from(found.used()), BLOCKS as u64 - u64::from(found.used()));
         match by {
             VictimBy::Greed => free,
-            VictimBy::CostBenefit => free * (1 + found.idle(self.age)) * 1000 / (BLOCKS as u64 + used),
+            VictimBy::CostBenefit | VictimBy::Age { .. } => {
+                free * (1 + found.idle(self.age)) * 1000 / (BLOCKS as u64 + used)
+            }
         }
     }
 
@@ -96,5 +134,58 @@ impl Space {
     /// Whether less than a share of all segments, one in `share`, is free.
     pub(in crate::f2fs) fn is_below(&self, share: usize) -> bool {
         self.free.count() * share < self.segments.len()
+    }
+}
+
+/// The place of the best of the aged candidates; `None` if none is as old as `threshold`.
+fn best_by_age(all: &[Aged], threshold: u64) -> Option<usize> {
+    let (youngest, oldest) = (all.iter().map(|one| one.idle).min()?, all.iter().map(|one| one.idle).max()?);
+    let mut aged: Vec<usize> = (0..all.len()).filter(|at| all[*at].idle >= threshold).collect();
+    aged.sort_by_key(|at| (Reverse(all[*at].idle), *at));
+    aged.truncate(AGED_MIN.max(aged.len() * AGED_PERCENT / 100));
+    let score = |at: &usize| {
+        let Aged { idle, used, blocks } = all[*at];
+        // In thousandths, each weighed in percent.
+        let age = 1000 * (idle - youngest) / (oldest - youngest).max(1);
+        let free = 1000 * (blocks - used) / blocks;
+        (age * AGE_WEIGHT + free * (100 - AGE_WEIGHT), Reverse(*at))
+    };
+    aged.into_iter().max_by_key(score)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aged(idle: u64, used: u64) -> Aged {
+        Aged { idle, used, blocks: 512 }
+    }
+
+    #[test]
+    fn nothing_young_is_a_victim() {
+        assert_eq!(best_by_age(&[], 0), None);
+        assert_eq!(best_by_age(&[aged(9, 1), aged(5, 1)], 10), None);
+        assert_eq!(best_by_age(&[aged(9, 1), aged(10, 511)], 10), Some(1));
+    }
+
+    #[test]
+    fn age_weighs_more_than_free_space_and_not_all() {
+        // 60 x 1000 for age alone, against 40 x 998 for free space.
+        assert_eq!(best_by_age(&[aged(1000, 512), aged(0, 1)], 0), Some(0));
+        // 60 x 500 + 40 x 998 against 60 x 1000.
+        assert_eq!(best_by_age(&[aged(1000, 512), aged(500, 1), aged(0, 512)], 0), Some(1));
+        assert_eq!(best_by_age(&[aged(7, 100), aged(7, 100)], 0), Some(0), "the first of equal ones");
+    }
+
+    #[test]
+    fn only_the_oldest_count() {
+        // 100 candidates: the oldest 20 count. The 21st would be best by free space.
+        let mut all: Vec<Aged> = (0..100).map(|number| aged(10_000 - number, 512)).collect();
+        all[20].used = 1;
+        assert_eq!(best_by_age(&all, 0), Some(0));
+        all[19].used = 1;
+        assert_eq!(best_by_age(&all, 0), Some(19));
+        // Of 30, ten.
+        assert_eq!(best_by_age(&all[..20], 0), Some(0));
     }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use onewrite_block::{Nanos, PAGE_SIZE};
 use onewrite_fs::ext4::{Mode, MountOptions, Scope};
+use onewrite_fs::f2fs::F2fsOptions;
 use onewrite_fs::{F2fsChoices, PolicyKind};
 use onewrite_host::fuse::{Access, MountFlag, NamePattern};
 
@@ -33,8 +34,8 @@ const IGNORED: [&str; 17] = [
 ];
 
 const KNOWN: &str = "data=MODE, ro, rw, cache=SIZE, policy=NAME, commit=SECONDS, max_batch_time=USEC, clean=WAY, \
-                     mode=adaptive|lfs, ipu=PAGES, stage=FILE, discard_stage, atomic=GLOB, nodelalloc, allow_other, \
-                     dev, suid, noexec, sync, size=SIZE, nofail, debug";
+                     mode=adaptive|lfs, ipu=PAGES, atgc, stage=FILE, discard_stage, atomic=GLOB, nodelalloc, \
+                     allow_other, dev, suid, noexec, sync, size=SIZE, nofail, debug";
 
 /// The wanted properties of a mount.
 #[derive(Clone, Debug)]
@@ -116,6 +117,7 @@ impl Wanted {
         match word {
             "ro" | "rw" => self.fs.read_only = word == "ro",
             "discard_stage" => self.f2fs.discard_stage = true,
+            "atgc" => self.f2fs.age_threshold = Some(F2fsOptions::AGE_THRESHOLD),
             "nodelalloc" | "delalloc" => self.fs.delayed_allocation = word == "delalloc",
             "allow_other" => self.access = Access::Everybody,
             "debug" => self.logs_refusals = true,
