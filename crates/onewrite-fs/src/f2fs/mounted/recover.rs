@@ -3,9 +3,11 @@
 //! An fsync writes nodes into the log of warm nodes and marks the last. Each node names the block that its log takes
 //! next, so a chain begins where the checkpoint's log stood. A node belongs to it if its footer has the version of this
 //! checkpoint. The nodes of an inode count up to its last mark; what follows belongs to a checkpoint that was not
-//! finished. A disk whose writes of a page are not atomic may tear nodes that are on their way at a power cut: there,
-//! inodes at the end of the chain whose checksum is wrong are no part of it; elsewhere they are damage. Other nodes have
-//! no checksum.
+//! finished.
+//!
+//! A disk whose writes of a page are not atomic may tear nodes that are on their way at a power cut. There, an inode
+//! whose checksum is wrong ends the chain, since no fsync behind it can have returned; elsewhere it is damage. Other
+//! nodes have no checksum.
 //!
 //! Linux begins a chain behind the checkpoint of an unmount, too; we make a checkpoint first.
 //!
@@ -94,6 +96,7 @@ impl Recovery<'_> {
             let log = checkpoint.log(LogKind::WarmNode);
             (self.layout.segment_start(log.segment) + u64::from(log.next), checkpoint.footer_version())
         };
+        let may_tear = self.port.geometry().atomic_write_pages == 0;
         // A chain that leads back into itself is damage, and ends there.
         let (mut chain, mut seen) = (Vec::new(), BTreeSet::new());
         while self.layout.main.contains(block) && seen.insert(block) {
@@ -102,15 +105,15 @@ impl Recovery<'_> {
             if footer.version != version {
                 break;
             }
-            let is_torn = footer.offset == 0 && !inode::is_whole(&page.bytes()[..], footer.ino, &self.layout);
-            chain.push((Link { block, footer }, is_torn));
+            let is_torn = || footer.offset == 0 && !inode::is_whole(&page.bytes()[..], footer.ino, &self.layout);
+            if may_tear && is_torn() {
+                onewrite_block::reached!("torn inode ends the chain");
+                break;
+            }
+            chain.push(Link { block, footer });
             block = footer.next;
         }
-        let may_tear = self.port.geometry().atomic_write_pages == 0;
-        while chain.pop_if(|(_, is_torn)| *is_torn && may_tear).is_some() {
-            onewrite_block::reached!("torn inode ends the chain");
-        }
-        Ok(chain.into_iter().map(|(link, _)| link).collect())
+        Ok(chain)
     }
 
     /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes. A node that
