@@ -1,9 +1,9 @@
 //! Sections: segments that are taken, cleaned and given back together.
 //!
 //! With sections of one segment on an ordinary device nothing of this applies. With larger ones, on a device with
-//! zones, or with `mode=lfs`, a section is *whole*: a log takes its segments in order and threads through none, cleaning
-//! empties all of them, and a checkpoint frees them together. A zone is a section, so its blocks are written in order,
-//! and its reset is the TRIM that the checkpoint sends.
+//! zones, or with `mode=lfs`, a section is *whole*: a log takes its segments in order and threads through none,
+//! cleaning empties all of them, and a checkpoint frees them together. A zone is a section, so its blocks are written
+//! in order, and its reset is the TRIM that the checkpoint sends.
 //!
 //! Behind a power cut nobody knows how far a zone was written. So a mount moves all logs to blank sections.
 
