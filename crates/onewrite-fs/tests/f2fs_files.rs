@@ -135,6 +135,23 @@ fn in_place_updates_are_refused_where_nothing_is_overwritten() {
 }
 
 #[test]
+fn a_read_for_one_caller_shows_dirty_pages_behind_a_hole() {
+    with_mount(Box::new(new_disk(64 * MIB)), F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        let file = fs.create(fs.root(), b"sparse", NewNode::FILE).await?;
+        // A node with holes, then one that is not there, then a dirty page.
+        for page in [5, 2000] {
+            fs.write(file, Position::At(page * 4096), Content::Bytes(&[7; 4096]), Manner::default()).await?;
+        }
+        let once = Manner { once: true, ..Manner::default() };
+        let found = fs.read(file, 0, 8 * 4096, once).await?.to_vec();
+        assert_eq!(found, [[0; 5 * 4096].as_slice(), &[7; 4096], &[0; 2 * 4096]].concat());
+        let found = fs.read(file, 1990 * 4096, 20 * 4096, once).await?.to_vec();
+        assert_eq!(found, [[0; 10 * 4096].as_slice(), &[7; 4096]].concat());
+        Ok(())
+    });
+}
+
+#[test]
 fn what_was_synced_is_rolled_forward() {
     let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
     let content: Vec<u8> = (0..9 * MIB).map(|at| (at % 241) as u8).collect();

@@ -3,7 +3,7 @@
 
 mod support;
 
-use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, Nanos, RamDisk};
+use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, Lpn, Nanos, RamDisk};
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, LogMode};
 use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 use support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
@@ -190,6 +190,40 @@ fn whole_segments_are_enough_where_nothing_is_threaded() {
         });
         assert_clean(&image(disk));
     }
+}
+
+/// Whether a log of either checkpoint of the image threads through a used segment.
+fn has_threaded_log(image: &onewrite_block::Image) -> bool {
+    let bytes = |block: u64| image.page(Lpn(block)).bytes();
+    let first = u64::from(u32::from_le_bytes(bytes(0)[1024 + 76..][..4].try_into().unwrap()));
+    // `alloc_type` of the heads of both packs.
+    [first, first + 512].into_iter().any(|block| bytes(block)[176..192].contains(&1))
+}
+
+#[test]
+fn logs_thread_unless_they_are_told_to_take_whole_segments() {
+    let left = |log_mode| {
+        let options = F2fsOptions { log_mode, ..F2fsOptions::default() };
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let ((), disk) = with_mount(disk, options, Left::Unmounted, move |fs, _| async move {
+            let mut choices = Choices::new(5);
+            let pages = fs.space().await?.blocks_free * 95 / 100;
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![1; (pages * PAGE) as usize]).await?;
+            for step in 0..8_000_u64 {
+                write(&fs, ino, choices.below(pages) * PAGE, &[2; PAGE as usize]).await?;
+                if step % 64 == 0 {
+                    fs.fsync(ino).await?;
+                }
+            }
+            Ok(())
+        });
+        let shown = image(disk);
+        assert_clean(&shown);
+        has_threaded_log(&shown)
+    };
+    assert!(left(LogMode::Adaptive), "few segments are free, and no log threads");
+    assert!(!left(LogMode::Lfs), "a log threads");
 }
 
 fn by_share() -> F2fsOptions {

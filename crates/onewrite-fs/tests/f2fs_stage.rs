@@ -344,6 +344,22 @@ fn an_image_knows_of_an_area_on_a_device_of_its_own() {
 }
 
 #[test]
+fn an_area_on_a_device_does_not_stand_for_the_one_behind_the_image() {
+    let (unmounted, area) =
+        with_both((staged(MIB), empty()), |fs| async move { fs.unmount().await }).expect("an area of its own");
+    let left = crashed(again(&unmounted), |fs| async move {
+        let file = put(&fs, "file", 0, b"staged behind").await?;
+        fs.fsync(file).await
+    });
+    let refused = refused_with((&left, again(&area))).expect("it is not what continues the checkpoint");
+    assert!(refused.contains("without its staging area"), "{refused}");
+    after(&left, |fs| async move {
+        assert_eq!(get(&*fs, "file").await?, b"staged behind");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_checkpoint_of_linux_is_not_continued_by_an_area() {
     let left = crashed(staged(MIB), |fs| async move {
         let file = put(&fs, "file", 0, b"staged").await?;

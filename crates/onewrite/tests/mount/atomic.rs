@@ -72,6 +72,27 @@ for turn in (0, 1):
     );
 }
 
+/// Reads as long as those of the kernel's read-ahead.
+#[test]
+fn long_reads_show_a_draft_to_its_owner_alone() {
+    on_data(
+        "
+old, new = b'o' * 400000, b'n' * 100000
+other = file('f', old)
+owner = os.open('f', os.O_RDWR)
+fcntl.ioctl(owner, START)
+os.pwrite(owner, new, 150000)
+mixed = old[:150000] + new + old[250000:]
+for start, length in ((0, 400000), (65536, 262144), (140000, 131072)):
+    equal(os.pread(owner, length, start), mixed[start:start + length])
+    equal(os.pread(other, length, start), old[start:start + length])
+fcntl.ioctl(owner, COMMIT)
+for fd in (owner, other):
+    equal(os.pread(fd, 400000, 0), mixed)
+",
+    );
+}
+
 #[test]
 fn a_draft_is_refused_where_the_cache_would_show_it_and_to_readers() {
     on_data(
