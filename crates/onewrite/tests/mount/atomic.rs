@@ -79,6 +79,7 @@ fn long_reads_show_a_draft_to_its_owner_alone() {
         "
 old, new = b'o' * 400000, b'n' * 100000
 other = file('f', old)
+assert features(other) & 4
 owner = os.open('f', os.O_RDWR)
 fcntl.ioctl(owner, START)
 os.pwrite(owner, new, 150000)

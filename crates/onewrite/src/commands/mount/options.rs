@@ -159,10 +159,14 @@ const FLAGS: [(&str, &str, MountFlag); 4] = [
     ("sync", "async", MountFlag::Sync),
 ];
 
+/// Most pages of a page cache (`onewrite_cache::CacheShape`).
+const CACHE_PAGES_MAX: usize = 1 << 27;
+
 fn cache_pages(text: &str) -> anyhow::Result<usize> {
     let least = MountOptions::CACHE_PAGES_MIN;
     match (bytes(text)? / PAGE_SIZE as u64) as usize {
         pages if pages < least => bail!("the page cache takes at least {} KiB", least * PAGE_SIZE / 1024),
+        pages if pages > CACHE_PAGES_MAX => bail!("the page cache takes at most {} GiB", CACHE_PAGES_MAX >> 18),
         pages => Ok(pages),
     }
 }
@@ -176,7 +180,7 @@ fn policy(name: &str) -> anyhow::Result<PolicyKind> {
 }
 
 fn in_place(text: &str) -> anyhow::Result<u32> {
-    text.parse().ok().with_context(|| format!("`{text}` is no number of pages; 0 is for never, Linux has 8"))
+    text.parse().ok().with_context(|| format!("`{text}` is no number of pages below 2^32; 0 is for never, Linux has 8"))
 }
 
 fn seconds(text: &str) -> anyhow::Result<Nanos> {
@@ -238,6 +242,7 @@ mod tests {
         assert_eq!(told("cache=8K"), "-o cache=8K: the page cache takes at least 1024 KiB");
         assert!(told("mode=log").contains("adaptive and lfs"));
         assert!(told("ipu=x").contains("is no number of pages"));
+        assert_eq!(told("cache=1T"), "-o cache=1T: the page cache takes at most 512 GiB");
         assert!(told("remount").contains("onewrite umount"));
         assert!(told("dirsync").contains("fsync directories"));
     }
