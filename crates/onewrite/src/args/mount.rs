@@ -45,11 +45,10 @@ const OPTIONS: &str = "\
   max_batch_time=USEC  longest time for which a commit waits for others that
                    sync, so that they share it; 0: never [15000]
   clean=WAY        how F2FS cleans: copy, or share by SHARE [copy]
-  mode=adaptive|lfs  which blocks F2FS's logs take: whole segments, and when
-                   few are left free blocks of used ones, or whole segments
-                   only [adaptive]
-  atgc             in quiet times F2FS cleans segments that have not changed for
-                   seven days of mounted time, not by cost and benefit
+  mode=adaptive|lfs  which blocks F2FS's logs take: whole segments, then free
+                   blocks of used ones; or whole segments only [adaptive]
+  atgc             F2FS cleans in quiet times what has not changed for seven
+                   days of mounted time, not by cost and benefit
   ipu=PAGES        an fsync of fewer pages of an F2FS file writes them over
                    their blocks, and is not atomic [0: never; Linux has 8]
   stage=FILE       file or device of F2FS's staging area, its first page zeros
