@@ -203,7 +203,8 @@ impl CrashExperiment {
             return refused(format!("{option} is for ext4, and --fs is f2fs; leave it out"));
         }
         let (fsync_mode, clean) = (self.fsync_mode.unwrap_or_default(), self.clean.unwrap_or_default());
-        let log_mode = self.mode.as_deref().map(str::parse).transpose().map_err(LabError::Option)?;
+        let wrong = |error: String| LabError::Option(format!("--mode: {error}"));
+        let log_mode = self.mode.as_deref().map(str::parse).transpose().map_err(wrong)?;
         Ok(F2fsSubject {
             fsync_mode,
             clean,

@@ -51,8 +51,9 @@ const HALF_FULL: Shares = (10, 40);
 
 pub(super) fn measure(what: Cleaned) -> Result<Found, LabError> {
     match what {
-        Cleaned::LeastGain => gains(|one, other| one.min(other)),
-        Cleaned::MostGain => gains(|one, other| one.max(other)),
+        // At every interval there is a gain; the best one is that of one interval alone.
+        Cleaned::LeastGain => gains(f64::min, Case::counts),
+        Cleaned::MostGain => gains(f64::max, Case::shown),
         Cleaned::Copied => copied(),
         Cleaned::InPlace => in_place(),
     }
@@ -65,17 +66,13 @@ struct Run {
     cleaning: CleaningCounters,
 }
 
-fn gains(choose: fn(f64, f64) -> f64) -> Result<Found, LabError> {
+fn gains(choose: fn(f64, f64) -> f64, case: fn(String, f64) -> Case) -> Result<Found, LabError> {
     let mut cases = Vec::new();
     for interval in INTERVALS {
         let spread = gain(CELL, interval)?;
-        cases.push(Case::counts(format!("fsync every {interval}"), spread.median).over(spread.range));
+        cases.push(case(format!("fsync every {interval}"), spread.median).over(spread.range));
     }
     let figure = cases.iter().map(|case| case.figure).reduce(choose).expect("there are intervals");
-    // The best interval is claimed of one alone.
-    if choose(0.0, 1.0) == 1.0 {
-        cases.iter_mut().for_each(|case| *case = Case::shown(case.name.clone(), case.figure).over(case.range));
-    }
     for interval in [16, 128] {
         let spread = gain(HALF_FULL, interval)?;
         let name = format!("half full in all, fsync every {interval}");

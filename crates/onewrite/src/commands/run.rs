@@ -78,7 +78,8 @@ fn stack(args: &Run) -> anyhow::Result<Stack> {
 }
 
 fn f2fs_stack(modes: &FsModes) -> anyhow::Result<F2fsStack> {
-    let log_mode = modes.mode.as_deref().map(str::parse).transpose().map_err(anyhow::Error::msg)?;
+    let log_mode = modes.mode.as_deref().map(str::parse).transpose();
+    let log_mode = log_mode.map_err(anyhow::Error::msg).context("--mode")?;
     Ok(F2fsStack {
         fsync_mode: modes.fsync_mode.unwrap_or_default(),
         clean: modes.clean.unwrap_or_default(),

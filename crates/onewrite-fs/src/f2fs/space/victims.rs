@@ -88,16 +88,26 @@ impl Space {
     }
 
     /// The best of these runs of segments.
-    fn best(&self, mut runs: impl Iterator<Item = Range<u32>>, by: VictimBy) -> Option<Range<u32>> {
-        let gain = |run: &Range<u32>| -> u64 { run.clone().map(|segment| self.gain(SegmentNo(segment), by)).sum() };
+    fn best(&self, runs: impl Iterator<Item = Range<u32>>, by: VictimBy) -> Option<Range<u32>> {
         match by {
+            VictimBy::Greed => self.best_by(runs, Space::free_blocks),
+            VictimBy::CostBenefit => self.best_by(runs, Space::benefit),
             VictimBy::Age { threshold } => {
-                let runs: Vec<_> = runs.by_ref().collect();
+                let runs: Vec<_> = runs.collect();
                 let aged: Vec<Aged> = runs.iter().map(|run| self.aged(run)).collect();
                 best_by_age(&aged, threshold).map(|at| runs[at].clone())
             }
-            _ => runs.max_by_key(|run| (gain(run), Reverse(run.start))),
         }
+    }
+
+    /// The first of the runs whose segments have the largest sum of gains.
+    fn best_by(
+        &self,
+        runs: impl Iterator<Item = Range<u32>>,
+        gain: impl Fn(&Space, SegmentNo) -> u64,
+    ) -> Option<Range<u32>> {
+        let sum = |run: &Range<u32>| -> u64 { run.clone().map(|segment| gain(self, SegmentNo(segment))).sum() };
+        runs.max_by_key(|run| (sum(run), Reverse(run.start)))
     }
 
     fn aged(&self, run: &Range<u32>) -> Aged {
@@ -114,16 +124,14 @@ impl Space {
         Victim { segment, holds_nodes: found.holds_nodes(), blocks: blocks.collect(), summary }
     }
 
-    /// How good a victim is; larger is better.
-    fn gain(&self, segment: SegmentNo, by: VictimBy) -> u64 {
+    fn free_blocks(&self, segment: SegmentNo) -> u64 {
+        BLOCKS as u64 - u64::from(self.segments[segment.0 as usize].used())
+    }
+
+    /// Cost and benefit of a victim, in thousandths; larger is better.
+    fn benefit(&self, segment: SegmentNo) -> u64 {
         let found = &self.segments[segment.0 as usize];
-        let (used, free) = (u64::from(found.used()), BLOCKS as u64 - u64::from(found.used()));
-        match by {
-            VictimBy::Greed => free,
-            VictimBy::CostBenefit | VictimBy::Age { .. } => {
-                free * (1 + found.idle(self.age)) * 1000 / (BLOCKS as u64 + used)
-            }
-        }
+        self.free_blocks(segment) * (1 + found.idle(self.age)) * 1000 / (BLOCKS as u64 + u64::from(found.used()))
     }
 
     /// Whether cleaning should empty segments before anybody takes more.
