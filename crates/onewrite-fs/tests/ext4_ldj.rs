@@ -180,7 +180,7 @@ fn a_write_of_eight_logs_goes_in_transactions_of_a_quarter_of_a_log() {
 /// On a host with `cores` cores that each compress 1 MB a second: the duration of compression, and the number of pages
 /// that another task wrote while 8 MB went into the log.
 fn packed_beside(cores: usize) -> (u64, u64) {
-    let host = HostProfile { cores, compress_mb_per_s: 1, ..HostProfile::ideal() };
+    let host = HostProfile { cores, compress_mb_per_s: [1; 3], ..HostProfile::ideal() };
     let executor = Executor::new(Time::Virtual, host);
     let runtime = executor.runtime();
     let port = runtime.attach(Box::new(disk(16_000, TrimRead::Zeros)));

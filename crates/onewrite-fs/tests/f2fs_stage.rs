@@ -3,7 +3,7 @@
 
 mod support;
 
-use onewrite_block::{Device, Executor, Geometry, Image, RamDisk};
+use onewrite_block::{Device, Executor, Geometry, Image, Nanos, RamDisk};
 use onewrite_fs::ext4::view::ViewOptions;
 use onewrite_fs::f2fs::format::checkpoint::StagePlace;
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
@@ -280,10 +280,20 @@ fn with_both<F: Future<Output = FsResult<()>> + 'static>(
     (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
     work: impl FnOnce(F2fs) -> F + 'static,
 ) -> Result<(Image, Image), String> {
+    with_both_at(Nanos::ZERO, (image_disk, staging), work)
+}
+
+/// The same, so long after the beginning of time.
+fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
+    time: Nanos,
+    (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
+    work: impl FnOnce(F2fs) -> F + 'static,
+) -> Result<(Image, Image), String> {
     let executor = Executor::ideal();
     let (port, stage) = (executor.runtime().attach(image_disk), executor.runtime().attach(staging));
     let devices = Devices { image: port.clone(), log: None, staging: Some(stage.clone()) };
     let outcome = executor.block_on(async move {
+        devices.image.runtime().sleep(time).await;
         let fs = F2fs::mount(devices, F2fsOptions::default()).await?;
         work(fs).await
     });
@@ -370,7 +380,7 @@ fn a_checkpoint_of_linux_is_not_continued_by_an_area() {
         bytes[lpn.0 as usize * 4096..][..4096].copy_from_slice(&page.bytes()[..]);
     }
     let mut editor = Editor::of(bytes);
-    assert_eq!(editor.checkpoint.stage, Some(StagePlace::Behind));
+    assert_eq!(editor.checkpoint.stage.map(|mark| mark.place), Some(StagePlace::Behind));
     // Linux keeps the bytes of the head that it does not know, and raises the version.
     let next = editor.checkpoint.version() + 1;
     editor.edit_checkpoint(|head| head[..8].copy_from_slice(&next.to_le_bytes()));
@@ -394,6 +404,33 @@ fn an_older_area_of_the_image_is_not_taken_for_its_own() {
         Ok(())
     });
     own.expect("its own area");
+}
+
+#[test]
+fn an_area_of_the_same_version_is_not_taken_for_another_one() {
+    // The image comes back as it was, and both areas continue one version of its checkpoint.
+    let disks = (Box::new(new_disk(64 * MIB)) as Box<dyn Device>, empty());
+    let (image_before, _) = with_both(disks, |fs| async move { fs.unmount().await }).expect("a mount");
+    let staged = |second, content: &'static [u8]| {
+        let disks = (again(&image_before), empty());
+        let both = with_both_at(Nanos::from_secs(second), disks, move |fs| async move {
+            let file = put(&fs, "file", 0, content).await?;
+            fs.fsync(file).await
+        });
+        both.expect("a mount")
+    };
+    let ((first, first_area), (second, second_area)) = (staged(1, b"first"), staged(2, b"second"));
+    for (image, area, other, content) in
+        [(&first, &first_area, &second_area, &b"first"[..]), (&second, &second_area, &first_area, b"second")]
+    {
+        let refused = refused_with((image, again(other))).expect("it is another one");
+        assert!(refused.contains("another staging area") && refused.contains("discard_stage"), "{refused}");
+        let own = with_both((again(image), again(area)), move |fs| async move {
+            assert_eq!(get(&fs, "file").await?, content);
+            Ok(())
+        });
+        own.expect("its own area");
+    }
 }
 
 #[test]

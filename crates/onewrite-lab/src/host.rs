@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use onewrite_block::{HostProfile, PAGE_SIZE, crc32c};
+use onewrite_block::{Choices, HostProfile, PAGE_SIZE, crc32c};
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,6 +23,8 @@ const SCRATCH_BYTES: usize = 16 << 20;
 const SPANS: usize = 500_000;
 const SWITCHES: usize = 100_000;
 const WAKES: usize = 2_000;
+/// Bytes of a chunk of LDJ.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Measures this machine; block requests go to a scratch file in `directory`.
 ///
@@ -39,9 +41,9 @@ pub fn measure(directory: &Path) -> Result<HostProfile, LabError> {
         syscall_ns,
         submit_ns: scratch.request()?.saturating_sub(syscall_ns).max(1),
         copy_page_ns: copy_page().max(1),
-        checksum_mb_per_s: rate(|bytes| u64::from(crc32c(!0, bytes))),
-        compress_mb_per_s: rate(|bytes| lz4_flex::compress(bytes).len() as u64),
-        decompress_mb_per_s: decompression(),
+        checksum_mb_per_s: checksum(),
+        compress_mb_per_s: contents().map(|content| compression(&content)),
+        decompress_mb_per_s: contents().map(|content| decompression(&content)),
         slice_ns: HostProfile::default().slice_ns,
         delays_ns: over_the_shortest(scratch.syscall_times()?),
         switch_ns: half_turns.iter().min().copied().unwrap_or(0).saturating_sub(2 * pipe_ns).max(1),
@@ -187,19 +189,47 @@ fn copy_page() -> u64 {
     })
 }
 
-/// MB a second of `work` on half-compressible pages.
-fn rate(work: impl Fn(&[u8]) -> u64) -> u64 {
-    let bytes = half_compressible();
+/// MB a second.
+fn checksum() -> u64 {
+    let bytes = incompressible(4 << 20);
     let time = time_of(20, |_| {
-        black_box(work(black_box(&bytes)));
+        black_box(crc32c(!0, black_box(&bytes)));
     });
     per_second(bytes.len(), time)
 }
 
-fn decompression() -> u64 {
-    let bytes = half_compressible();
-    let packed = lz4_flex::compress(&bytes);
-    per_second(bytes.len(), time_of(20, |_| drop(black_box(lz4_flex::decompress(black_box(&packed), bytes.len())))))
+/// Content that compresses to nothing, to half and not at all, as [`HostProfile::compress_mb_per_s`] has it. Half is
+/// text, as files have it: LZ4 takes many short matches in it, and several times as long as over half a page of zeros.
+fn contents() -> [Vec<u8>; 3] {
+    [vec![0; 4 << 20], text(4 << 20), incompressible(4 << 20)]
+}
+
+/// Words, the commonest of which come most often.
+fn text(length: usize) -> Vec<u8> {
+    let mut choices = Choices::new(1);
+    let letters = |choices: &mut Choices| (0..3 + choices.below(7)).map(|_| b'a' + choices.below(26) as u8).collect();
+    let words: Vec<Vec<u8>> = (0..4_000).map(|_| letters(&mut choices)).collect();
+    let mut text = Vec::with_capacity(length + 16);
+    while text.len() < length {
+        let commonest = choices.below(words.len() as u64) + 1;
+        text.extend_from_slice(&words[choices.below(commonest) as usize]);
+        text.push(b' ');
+    }
+    text.truncate(length);
+    text
+}
+
+/// MB of input a second, a piece as large as a chunk of LDJ at a time.
+fn compression(content: &[u8]) -> u64 {
+    let pack = |piece: &[u8]| drop(black_box(lz4_flex::compress(black_box(piece))));
+    per_second(content.len(), time_of(20, |_| content.chunks(PIECE_BYTES).for_each(pack)))
+}
+
+/// MB of output a second.
+fn decompression(content: &[u8]) -> u64 {
+    let packed: Vec<Vec<u8>> = content.chunks(PIECE_BYTES).map(lz4_flex::compress).collect();
+    let unpack = |piece: &Vec<u8>| drop(black_box(lz4_flex::decompress(black_box(piece), PIECE_BYTES)));
+    per_second(content.len(), time_of(20, |_| packed.iter().for_each(unpack)))
 }
 
 fn per_second(bytes: usize, nanoseconds: u64) -> u64 {
@@ -207,14 +237,20 @@ fn per_second(bytes: usize, nanoseconds: u64) -> u64 {
 }
 
 fn incompressible(length: usize) -> Vec<u8> {
-    patterned(length, 0)
-}
-
-fn half_compressible() -> Vec<u8> {
-    patterned(4 << 20, 50)
-}
-
-fn patterned(length: usize, compressible_percent: u8) -> Vec<u8> {
     let pages = 0..(length / PAGE_SIZE) as u64;
-    pages.flat_map(|page| onewrite_fs::pattern_page(1, compressible_percent, page).bytes().to_vec()).collect()
+    pages.flat_map(|page| onewrite_fs::pattern_page(1, 0, page).bytes().to_vec()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_compress_to_nothing_half_and_not_at_all() {
+        let packed = contents().map(|content| {
+            let packed = content.chunks(PIECE_BYTES).map(|piece| lz4_flex::compress(piece).len()).sum::<usize>();
+            packed * 100 / content.len()
+        });
+        assert!(packed[0] < 1 && (40..60).contains(&packed[1]) && packed[2] >= 99, "{packed:?}");
+    }
 }

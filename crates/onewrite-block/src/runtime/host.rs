@@ -40,10 +40,11 @@ pub struct HostProfile {
     pub copy_page_ns: u64,
     /// Checksum, MB (10⁶ bytes) a second on one core.
     pub checksum_mb_per_s: u64,
-    /// Compression (LZ4), MB of input a second on one core.
-    pub compress_mb_per_s: u64,
-    /// Decompression (LZ4), MB of output a second on one core.
-    pub decompress_mb_per_s: u64,
+    /// Compression (LZ4), MB of input a second on one core, of content that compresses to nothing, to half, not at
+    /// all. Between these the time grows evenly with the compressed size.
+    pub compress_mb_per_s: [u64; 3],
+    /// Decompression (LZ4), MB of output a second on one core, of the same content.
+    pub decompress_mb_per_s: [u64; 3],
 }
 
 /// An estimate of Linux's base slice on four cores; range 0.7 to 3 ms. Only compression works so long without a wait.
@@ -84,8 +85,8 @@ impl Default for HostProfile {
             submit_ns: 2_000,
             copy_page_ns: 400,
             checksum_mb_per_s: 10_000,
-            compress_mb_per_s: 400,
-            decompress_mb_per_s: 1_800,
+            compress_mb_per_s: [13_000, 400, 11_000],
+            decompress_mb_per_s: [40_000, 1_800, 16_000],
         }
     }
 }
@@ -118,8 +119,8 @@ impl HostProfile {
             submit_ns: 0,
             copy_page_ns: 0,
             checksum_mb_per_s: u64::MAX,
-            compress_mb_per_s: u64::MAX,
-            decompress_mb_per_s: u64::MAX,
+            compress_mb_per_s: [u64::MAX; 3],
+            decompress_mb_per_s: [u64::MAX; 3],
         }
     }
 
@@ -133,8 +134,8 @@ impl HostProfile {
             ("cores", profile.cores as u64),
             ("slice_ns", profile.slice_ns),
             ("checksum_mb_per_s", profile.checksum_mb_per_s),
-            ("compress_mb_per_s", profile.compress_mb_per_s),
-            ("decompress_mb_per_s", profile.decompress_mb_per_s),
+            ("compress_mb_per_s", least(profile.compress_mb_per_s)),
+            ("decompress_mb_per_s", least(profile.decompress_mb_per_s)),
         ];
         match rates.into_iter().find(|(_, value)| *value == 0) {
             Some((key, _)) => Err(HostError::Zero { key }),
@@ -144,12 +145,11 @@ impl HostProfile {
 
     /// How long one core is occupied by a job.
     pub fn cost(&self, cost: JobCost) -> Nanos {
-        let (bytes, mb_per_s) = match cost {
-            JobCost::Checksum { bytes } => (bytes, self.checksum_mb_per_s),
-            JobCost::Compress { bytes } => (bytes, self.compress_mb_per_s),
-            JobCost::Decompress { bytes } => (bytes, self.decompress_mb_per_s),
-        };
-        Nanos((u128::from(bytes) * 1000 / u128::from(mb_per_s)) as u64)
+        match cost {
+            JobCost::Checksum { bytes } => Nanos(at_rate(bytes, self.checksum_mb_per_s)),
+            JobCost::Compress { bytes, packed_bytes } => by_content(self.compress_mb_per_s, bytes, packed_bytes),
+            JobCost::Decompress { bytes, packed_bytes } => by_content(self.decompress_mb_per_s, bytes, packed_bytes),
+        }
     }
 
     /// Draws how much longer than its cost a piece of work takes.
@@ -171,6 +171,24 @@ impl HostProfile {
     pub const fn submit(&self) -> Nanos {
         Nanos(self.submit_ns)
     }
+}
+
+fn least(rates: [u64; 3]) -> u64 {
+    rates.into_iter().min().unwrap_or(0)
+}
+
+/// Nanoseconds for `bytes` at `mb_per_s`.
+fn at_rate(bytes: u64, mb_per_s: u64) -> u64 {
+    (u128::from(bytes) * 1000 / u128::from(mb_per_s)) as u64
+}
+
+/// Time for `bytes` that have `packed_bytes` when compressed, at the rates of nothing, half and all that is left.
+fn by_content(rates: [u64; 3], bytes: u64, packed_bytes: u64) -> Nanos {
+    let [nothing, half, all] = rates.map(|rate| at_rate(bytes, rate));
+    let twice = (2 * packed_bytes).min(2 * bytes);
+    let (low, high, beyond) = if twice <= bytes { (nothing, half, twice) } else { (half, all, twice - bytes) };
+    let between = |low: u64, high: u64| (u128::from(high - low) * u128::from(beyond) / u128::from(bytes.max(1))) as u64;
+    Nanos(if low <= high { low + between(low, high) } else { low - between(high, low) })
 }
 
 /// A value of the distribution that has `values` at [`DELAYED_PPM`], zero first. Draws nothing if all are zero.
@@ -203,7 +221,17 @@ mod tests {
     }
 
     #[test]
-    fn compression_is_not_free() {
-        assert_eq!(HostProfile::default().cost(JobCost::Compress { bytes: 4_000_000 }), Nanos::from_millis(10));
+    fn compression_takes_the_time_of_its_content() {
+        let host = HostProfile { compress_mb_per_s: [4000, 400, 800], ..HostProfile::default() };
+        let micros = |packed_bytes| host.cost(JobCost::Compress { bytes: 4_000_000, packed_bytes }).0 / 1000;
+        let times = [0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 4_100_000].map(micros);
+        assert_eq!(times, [1_000, 5_500, 10_000, 7_500, 5_000, 5_000]);
+        assert_eq!(host.cost(JobCost::Compress { bytes: 0, packed_bytes: 0 }), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_named() {
+        let text = toml::to_string(&HostProfile { compress_mb_per_s: [1, 0, 1], ..HostProfile::default() }).unwrap();
+        assert!(HostProfile::from_toml(&text).unwrap_err().to_string().contains("`compress_mb_per_s`"));
     }
 }

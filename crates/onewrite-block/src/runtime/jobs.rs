@@ -3,8 +3,9 @@
 use std::cell::{Cell, OnceCell};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
-use super::{Bell, TaskId};
+use super::{Bell, Runtime, TaskId};
 
 /// What a job does, for its cost on the host profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +19,49 @@ pub enum JobCost {
     Compress {
         /// Bytes before compression.
         bytes: u64,
+        /// Bytes after it.
+        packed_bytes: u64,
     },
     /// Decompression.
     Decompress {
         /// Bytes after decompression.
         bytes: u64,
+        /// Bytes before it.
+        packed_bytes: u64,
     },
+}
+
+impl Runtime {
+    /// Does pure work, with owned input and owned output.
+    ///
+    /// In virtual time the work runs at once and occupies a core for the time that the host profile gives. In wall time
+    /// a thread of the pool does it, unless it is short. The result is the same in all cases.
+    pub async fn job<T: Send + 'static>(&self, cost: JobCost, work: impl FnOnce() -> T + Send + 'static) -> T {
+        if self.is_virtual() {
+            self.cpu(self.host().cost(cost)).await;
+            return work();
+        }
+        if cost.is_short() {
+            return work();
+        }
+        let ticket = self.0.pool.submit(self.current_task(), self.0.bell(), work);
+        std::future::poll_fn(move |_| ticket.take().map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    /// The same for work that costs at most `most`, and what its result says.
+    pub async fn job_by_result<T: Send + 'static>(
+        &self,
+        most: JobCost,
+        work: impl FnOnce() -> T + Send + 'static,
+        cost: impl FnOnce(&T) -> JobCost,
+    ) -> T {
+        if !self.is_virtual() {
+            return self.job(most, work).await;
+        }
+        let result = work();
+        self.cpu(self.host().cost(cost(&result))).await;
+        result
+    }
 }
 
 /// Most bytes of a checksum that the run makes itself: 256 KiB take about as long as another thread takes to wake and
@@ -39,8 +77,8 @@ impl JobCost {
     pub(super) fn is_short(self) -> bool {
         match self {
             JobCost::Checksum { bytes } => bytes <= CHECKSUM_HERE_MAX,
-            JobCost::Compress { bytes } => bytes <= COMPRESS_HERE_MAX,
-            JobCost::Decompress { bytes } => bytes <= DECOMPRESS_HERE_MAX,
+            JobCost::Compress { bytes, .. } => bytes <= COMPRESS_HERE_MAX,
+            JobCost::Decompress { bytes, .. } => bytes <= DECOMPRESS_HERE_MAX,
         }
     }
 }

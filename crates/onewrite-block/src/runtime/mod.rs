@@ -433,22 +433,6 @@ impl Runtime {
         self.host().switch(&mut self.0.chance.borrow_mut())
     }
 
-    /// Does pure work, with owned input and owned output.
-    ///
-    /// In virtual time the work runs at once and occupies a core for the time that the host profile gives. In wall time
-    /// a thread of the pool does it, unless it is short. The result is the same in all cases.
-    pub async fn job<T: Send + 'static>(&self, cost: JobCost, work: impl FnOnce() -> T + Send + 'static) -> T {
-        if self.is_virtual() {
-            self.cpu(self.host().cost(cost)).await;
-            return work();
-        }
-        if cost.is_short() {
-            return work();
-        }
-        let ticket = self.0.pool.submit(self.current_task(), self.0.bell(), work);
-        std::future::poll_fn(move |_| ticket.take().map_or(Poll::Pending, Poll::Ready)).await
-    }
-
     /// A new inbox of this run, and its first sender, which may move to another thread.
     ///
     /// # Panics

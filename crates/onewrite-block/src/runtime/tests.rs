@@ -201,7 +201,10 @@ fn short_work_stays_on_its_thread_and_long_work_leaves_it() {
     let here = std::thread::current().id();
     let threads = executor.block_on(async move {
         let on = |cost| runtime.job(cost, || std::thread::current().id());
-        [on(JobCost::Checksum { bytes: 9 * 4096 }).await, on(JobCost::Compress { bytes: 1 << 20 }).await]
+        [
+            on(JobCost::Checksum { bytes: 9 * 4096 }).await,
+            on(JobCost::Compress { bytes: 1 << 20, packed_bytes: 0 }).await,
+        ]
     });
     let [short, long] = threads.unwrap();
     assert!(short == here && long != here);

@@ -7,7 +7,7 @@
 //! [`Streams`] is the journal as the papers describe it; it serves to measure its risk. It writes one stream behind its
 //! length, and recovery accepts a stream if it decompresses. Source: `papers/001` §4 and §5; docs/decisions/008.
 
-use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page, crc32c};
+use onewrite_block::{Cause, DeviceError, InFlight, JobCost, PAGE_SIZE, Page, Runtime, crc32c};
 
 use super::commit::{Commit, CommitFuture, Encoding, LogFeatures, Record, Written, all_at_once, encode};
 use super::format::frame::{self, CHUNK_BLOCKS, Chunk, Frame, Packed, StoredChunk};
@@ -135,9 +135,10 @@ impl Packing<'_> {
         let begin = runtime.now();
         let pack = |chunk: &[(BlockNo, Page)]| {
             let blocks: Vec<Page> = chunk.iter().map(|(_, page)| page.clone()).collect();
-            let cost = JobCost::Compress { bytes: (blocks.len() * PAGE_SIZE) as u64 };
-            let worker = runtime.clone();
-            (blocks.len(), runtime.start(async move { worker.job(cost, move || frame::pack(&blocks)).await }))
+            let (count, worker) = (blocks.len(), runtime.clone());
+            let work =
+                async move { compression(&worker, count, move || frame::pack(&blocks), |p| p.bytes.len()).await };
+            (count, runtime.start(work))
         };
         let under_way: Vec<_> = sealed.blocks.chunks(CHUNK_BLOCKS).map(pack).collect();
         let pages_min = self.log.port().geometry().transfer_pages_max as usize;
@@ -190,14 +191,14 @@ impl Packing<'_> {
         let begin = runtime.now();
         let (style, sequence, civil_ns) = (self.log.style(), sealed.tid.on_disk(), runtime.civil_now().0);
         let (blocks, revokes) = (sealed.blocks.clone(), sealed.revokes.clone());
-        let cost = JobCost::Compress { bytes: (blocks.len() * PAGE_SIZE) as u64 };
+        let count = blocks.len();
         let packed = move || {
             let plain = encode(&style, sequence, civil_ns, &blocks, &revokes).pages;
             let raw: Vec<u8> = plain.iter().flat_map(|page| *page.bytes()).collect();
             let stream = lz4_flex::block::compress(&raw);
             [&(stream.len() as u32).to_be_bytes()[..], &stream].concat()
         };
-        let bytes = runtime.job(cost, packed).await;
+        let bytes = compression(runtime, count, packed, Vec::len).await;
         self.counters.borrow_mut().packing_ns += (runtime.now() - begin).0;
         let start = self.live.borrow().head();
         let mut pages = pages(&bytes);
@@ -210,4 +211,16 @@ impl Packing<'_> {
         self.count_packed(sealed, bytes.len(), count);
         Ok(Written { start, count: count as u32, places: vec![LogPlace::Nowhere; sealed.blocks.len()] })
     }
+}
+
+/// Compresses `blocks` blocks; `packed_bytes` tells the size of the result, on which its time depends.
+async fn compression<T: Send + 'static>(
+    runtime: &Runtime,
+    blocks: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+    packed_bytes: impl FnOnce(&T) -> usize,
+) -> T {
+    let bytes = (blocks * PAGE_SIZE) as u64;
+    let cost = |packed_bytes| JobCost::Compress { bytes, packed_bytes };
+    runtime.job_by_result(cost(bytes), work, |result| cost(packed_bytes(result) as u64)).await
 }

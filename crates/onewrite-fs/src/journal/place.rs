@@ -76,7 +76,7 @@ impl ChunkPlace {
 
     /// What [`ChunkPlace::unpack`] costs.
     pub(super) fn unpack_cost(&self) -> JobCost {
-        JobCost::Decompress { bytes: u64::from(self.blocks) * PAGE_SIZE as u64 }
+        JobCost::Decompress { bytes: u64::from(self.blocks) * PAGE_SIZE as u64, packed_bytes: u64::from(self.stored) }
     }
 
     /// All blocks of the chunk, from the log blocks that hold it; `None` if it does not decompress.

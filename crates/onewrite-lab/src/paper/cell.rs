@@ -37,8 +37,8 @@ pub enum Work {
         personality: Personality,
         /// Files, if not filebench's number.
         files: Option<u32>,
-        /// Operations of all threads.
-        operations: u64,
+        /// Time or operations of all threads.
+        length: Length,
         /// Percent of the content that compresses, 0 to 100.
         compressible_percent: u8,
     },
@@ -70,6 +70,8 @@ pub struct Cell {
     pub mode: Mode,
     /// Bytes of the log.
     pub log_bytes: u64,
+    /// Bytes of the page cache.
+    pub cache_bytes: u64,
     /// The workload.
     pub work: Work,
     /// Whether blocks are allocated only at writeback; the LDJ papers ran without.
@@ -82,13 +84,22 @@ pub struct Cell {
 const RUNTIME_SECONDS: u32 = 30;
 
 impl Cell {
-    /// A cell on 16 GiB of `device` with a log of 128 MiB.
+    /// A cell on 16 GiB of `device` with a log of 128 MiB and 256 MiB of page cache.
     pub const fn new(device: &'static str, mode: Mode, work: Work) -> Cell {
         let variant = Variant::PLAIN;
-        Cell { device, device_bytes: 16 * GIB, mode, log_bytes: 128 * MIB, work, delayed_allocation: true, variant }
+        Cell {
+            device,
+            device_bytes: 16 * GIB,
+            mode,
+            log_bytes: 128 * MIB,
+            cache_bytes: 256 * MIB,
+            work,
+            delayed_allocation: true,
+            variant,
+        }
     }
 
-    /// Runs the cell with the default host and 256 MiB of page cache. `None` if the device lacks what the mode
+    /// Runs the cell with the default host. `None` if the device lacks what the mode
     /// needs.
     ///
     /// # Errors
@@ -126,7 +137,7 @@ impl Cell {
     pub(super) fn spec(&self) -> Result<RunSpec, LabError> {
         Ok(RunSpec {
             journal_bytes: Some(self.log_bytes),
-            cache_bytes: 256 * MIB,
+            cache_bytes: self.cache_bytes,
             delayed_allocation: self.delayed_allocation,
             seed: self.variant.seed,
             ..RunSpec::new(self.work.job(self.variant)?, Stack::Ext4(self.mode), self.device)
@@ -181,12 +192,12 @@ impl Work {
             }
             Work::Sqlite(job) => return Ok(JobSpec::Sqlite(job)),
             Work::Innodb(job) => return Ok(JobSpec::Innodb(job)),
-            Work::Personality { personality, files, operations, compressible_percent } => {
+            Work::Personality { personality, files, length, compressible_percent } => {
                 let plain = personality.parameters();
                 let parameters = Parameters {
                     files: files.unwrap_or(plain.files),
                     compressible_percent,
-                    length: Length::Operations(operations),
+                    length,
                     threads: variant.of(plain.threads),
                     ..plain
                 };

@@ -7,10 +7,10 @@
 //!
 //! OLTP of the other papers (`001` §6.1, `003` §5: rows `ldj-*oltp*`, `zp-sysbench`) is the same shape with 128 clients
 //! and sysbench's own rows, and doublewrite where the mode does not log content: on `ordered` and `zp`. The pool holds
-//! half of the data as in `papers/000`; neither paper names its own. The data are an 80th of the LDJ paper's 40 GB, the
-//! log of LDJ an eighth of its 5 GB, the rivals' ext4's 128 MB.
+//! half of the data as in `papers/000`; neither paper names its own. The data are an 80th of the LDJ paper's 40 GB, and so
+//! are its logs, but not below 4 MiB, the least that ext4 takes.
 
-use onewrite_block::MIB;
+use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
@@ -44,11 +44,15 @@ fn figure(cost: Cost, cell: &Cell) -> Result<f64, LabError> {
 const OLTP: InnodbJob =
     InnodbJob { clients: 128, filling: Filling::Rows, operations: Some(20_000), ..InnodbJob::new(Load::Sysbench) };
 
+/// The LDJ paper has so many times as much data.
+const OLTP_PART: u64 = 80;
+
 /// OLTP in `mode`: 16 clients where the zero-padding paper says nothing, 128 in the LDJ paper.
 fn oltp_cell(device: &'static str, mode: Mode, rival: Mode) -> Cell {
     let is_padded = [mode, rival].into_iter().any(|mode| matches!(mode, Mode::Zp(_) | Mode::ZpData(_)));
     let job = InnodbJob { clients: if is_padded { 16 } else { OLTP.clients }, ..OLTP };
-    let log_bytes = if mode == Mode::Ldj { 640 * MIB } else { 128 * MIB };
+    let paper_bytes = if mode == Mode::Ldj { 5 * GIB } else { 128 * MIB };
+    let log_bytes = if is_padded { paper_bytes } else { (paper_bytes / OLTP_PART).max(4 * MIB) };
     Cell { log_bytes, delayed_allocation: is_padded, ..Cell::new(device, mode, Work::Innodb(job)) }
 }
 

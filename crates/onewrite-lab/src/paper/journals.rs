@@ -1,8 +1,9 @@
 //! Journals: compares the journal modes (`papers/000` ch. 3 and 4, `001` §6, `004`): the rows `afs-*` and `ldj-*`.
 //!
-//! Runs are shorter than the papers': files have 1 GB instead of 10, and a run ends after a number of operations. LDJ
-//! has the log of 5 GB that it needs; its rivals have ext4's default of 128 MB. As in the LDJ papers, there is no
-//! delayed allocation. The compressibility of filebench's content comes from their table 2, the only source for it.
+//! Runs are shorter than the papers': fio's files have 1 GB instead of 10. LDJ has the log of 5 GB that it needs; its
+//! rivals have ext4's default of 128 MB. Where a part of the paper's bytes is written, logs have the same part of these
+//! sizes. As in the LDJ papers, there is no delayed allocation, and memory holds everything. The compressibility of
+//! filebench's content comes from their table 2, the only source for it.
 
 use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
@@ -19,6 +20,8 @@ use crate::results::RunResult;
 /// Fsync intervals of the dissertation (§3.6.1).
 const SYNC_INTERVALS: [u32; 3] = [8, 16, 32];
 const LDJ_LOG: u64 = 5 * GIB;
+/// Holds all files of each work. The papers' machine had 128 GB.
+const LDJ_CACHE: u64 = 8 * GIB;
 
 /// fio's random writes of 8 KiB on `nvme-share`.
 fn random_writes(mode: Mode, threads: u32, log_bytes: u64, interval: u32) -> Cell {
@@ -79,10 +82,20 @@ pub(super) fn over_best(Rivals { mode, rivals, works }: Rivals) -> Result<Found,
     Ok(Found { figure: mean(&cases.iter().map(|case| case.figure).collect::<Vec<_>>()), cases })
 }
 
-/// A cell of the LDJ papers.
+/// A cell of the LDJ papers, with the part of their logs that the work is of theirs.
 pub(super) fn ldj_cell(device: &'static str, mode: Mode, work: Work) -> Cell {
     let log_bytes = if matches!(mode, Mode::Ldj | Mode::LdjPaper) { LDJ_LOG } else { 128 * MIB };
-    Cell { log_bytes, delayed_allocation: false, ..Cell::new(device, mode, work) }
+    let log_bytes = log_bytes / part_of(work) / MIB * MIB;
+    Cell { log_bytes, cache_bytes: LDJ_CACHE, delayed_allocation: false, ..Cell::new(device, mode, work) }
+}
+
+/// How many times as much the LDJ papers wrote.
+fn part_of(work: Work) -> u64 {
+    match work {
+        Work::Copy { bytes } => (20 * GIB / bytes).max(1),
+        Work::PostMark { part } => u64::from(part),
+        _ => 1,
+    }
 }
 
 /// Ratio of LDJ to its rival; the best of devices and workloads, each of which is a case. What the papers describe

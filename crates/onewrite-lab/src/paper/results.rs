@@ -17,7 +17,7 @@ use crate::cores::side_by_side;
 use crate::error::LabError;
 use crate::report::{markdown_html, page};
 use crate::results::RunResult;
-use crate::workload::filebench::Personality;
+use crate::workload::filebench::{Length, Personality};
 
 /// The modes of the papers, in the order of the tables: a choice of [`Mode::ALL`], and padding without TRIM.
 const MODES: [Mode; 10] = [
@@ -117,7 +117,12 @@ impl ResultsStudy {
             let (files, operations) = (self.files, self.operations);
             (
                 personality.name().to_owned(),
-                Work::Personality { personality, files, operations, compressible_percent: 50 },
+                Work::Personality {
+                    personality,
+                    files,
+                    length: Length::Operations(operations),
+                    compressible_percent: 50,
+                },
             )
         };
         let personalities = [Personality::Varmail, Personality::Fileserver].map(named);

@@ -1,11 +1,12 @@
 //! Spread: a ratio of two cells over seeds and neighbouring numbers of threads, so that no row hangs on one of them.
 //!
 //! The first variant is the cell as it stands. Work without threads of its own choosing (a copy, one thread) and work
-//! that takes minutes (filebench with 50,000 files) has that one alone.
+//! that takes minutes (filebench's file server) has that one alone.
 
 use super::cell::{Cell, Work};
 use super::variant::Variant;
 use crate::error::LabError;
+use crate::workload::filebench::Personality;
 
 const VARIANTS: [Variant; 5] = [
     Variant::PLAIN,
@@ -51,7 +52,7 @@ pub(super) fn ratio(a: &Cell, b: &Cell) -> Result<Spread, LabError> {
 fn varies(work: Work) -> bool {
     match work {
         Work::RandomWrites { threads, .. } => threads > 1,
-        Work::Personality { files, .. } => files.is_none(),
+        Work::Personality { personality, files, .. } => files.is_none() && personality != Personality::Fileserver,
         Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) | Work::Copy { .. } => false,
     }
 }

@@ -143,7 +143,7 @@ impl Checker {
             self.report.add(Place::Current, "it is marked as in need of fsck");
         }
         if !self.tables.checkpoint.has(flags::UMOUNT) {
-            let behind = match self.tables.checkpoint.stage {
+            let behind = match self.tables.checkpoint.stage.map(|mark| mark.place) {
                 Some(StagePlace::Apart) => StagePlace::Apart.missing(),
                 _ => "what fsync made durable behind it comes with the next mount",
             };

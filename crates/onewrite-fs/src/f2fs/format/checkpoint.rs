@@ -44,10 +44,11 @@ pub const HEAD_SIZE: usize = size_of::<RawCheckpoint>();
 pub const CHECKSUM_OFFSET: usize = 4092;
 
 /// Where a head names the staging area that continues it: the end of the bytes that no field and no bitmap has. A kind
-/// (8 bytes), then the version of the checkpoint, which Linux raises without a look at these bytes.
+/// (4 bytes), the area's id (4 bytes), then the version of the checkpoint, which Linux raises without a look at these
+/// bytes.
 const STAGE_MARK: std::ops::Range<usize> = 4076..CHECKSUM_OFFSET;
 /// The kinds.
-const STAGE_KINDS: [(StagePlace, &[u8; 8]); 2] = [(StagePlace::Behind, b"OWstageB"), (StagePlace::Apart, b"OWstageA")];
+const STAGE_KINDS: [(StagePlace, &[u8; 4]); 2] = [(StagePlace::Behind, b"OWsB"), (StagePlace::Apart, b"OWsA")];
 
 /// Where the staging area lies that continues a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,15 @@ pub enum StagePlace {
     Behind,
     /// On a device of its own.
     Apart,
+}
+
+/// The staging area that continues a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageMark {
+    /// Where it lies.
+    pub place: StagePlace,
+    /// Its id, which it was given when it was made.
+    pub area_id: u32,
 }
 
 /// The head as it lies on disk; names of fields are those that `dump.f2fs` prints.
@@ -120,7 +130,7 @@ pub struct Checkpoint {
     /// The pack it lies in.
     pub pack: u8,
     /// The staging area that continues it: fsyncs behind the checkpoint are there. Our extension; an unmount ends it.
-    pub stage: Option<StagePlace>,
+    pub stage: Option<StageMark>,
 }
 
 /// Verifies the checksum of a head and returns it with the checksum. Checks nothing else but where that lies.
@@ -246,10 +256,10 @@ impl Checkpoint {
         let (sit, nat) = bitmap_places(&self.raw, layout);
         blocks[sit].copy_from_slice(&self.sit_bitmap);
         blocks[nat].copy_from_slice(&self.nat_bitmap);
-        if let Some(place) = self.stage.filter(|_| has_room_for_mark(&self.raw, layout)) {
-            let (_, kind) = STAGE_KINDS[place as usize];
-            let mark = [*kind, self.version().to_le_bytes()].concat();
-            blocks[STAGE_MARK].copy_from_slice(&mark);
+        if let Some(mark) = self.stage.filter(|_| has_room_for_mark(&self.raw, layout)) {
+            let (_, kind) = STAGE_KINDS[mark.place as usize];
+            let (area_id, version) = (mark.area_id.to_le_bytes(), self.version().to_le_bytes());
+            blocks[STAGE_MARK].copy_from_slice(&[&kind[..], &area_id, &version].concat());
         }
         let offset = self.raw.checksum_offset.get() as usize;
         self.checksum = head_checksum(&blocks[..4096], offset);
@@ -270,10 +280,12 @@ impl Checkpoint {
 }
 
 /// The staging area that a head names for its own version.
-fn stage_mark(blocks: &[u8], raw: &RawCheckpoint, layout: &Layout) -> Option<StagePlace> {
-    let (kind, version) = blocks[STAGE_MARK].split_at(8);
+fn stage_mark(blocks: &[u8], raw: &RawCheckpoint, layout: &Layout) -> Option<StageMark> {
+    let (named, version) = blocks[STAGE_MARK].split_at(8);
+    let (kind, area_id) = named.split_at(4);
     let is_of_version = version == raw.checkpoint_ver.get().to_le_bytes() && has_room_for_mark(raw, layout);
-    STAGE_KINDS.into_iter().find(|(_, known)| is_of_version && kind == *known).map(|(place, _)| place)
+    let (place, _) = STAGE_KINDS.into_iter().find(|(_, known)| is_of_version && kind == *known)?;
+    Some(StageMark { place, area_id: u32::from_le_bytes(area_id.try_into().expect("four bytes")) })
 }
 
 fn has_room_for_mark(raw: &RawCheckpoint, layout: &Layout) -> bool {

@@ -51,7 +51,7 @@ pub(super) fn blocks(geometry: &Geometry, options: &MkfsOptions, stage_pages: u6
     let mut blocks: Vec<_> = blocks.into_iter().map(|(block, bytes)| (block, Page::from_slice(&bytes))).collect();
     // What the device held before is no log of this image.
     if stage_pages > 0 {
-        let label = stage_format::label(stage_pages, layout.inode_seed);
+        let label = stage_format::label(stage_pages, 0, layout.inode_seed);
         let area = std::iter::once(label).chain(vec![Page::ZEROS; area::LOG_START as usize]);
         blocks.extend((layout.block_count..).map(BlockNo).zip(area));
     }

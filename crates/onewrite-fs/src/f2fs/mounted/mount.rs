@@ -216,15 +216,17 @@ async fn find_area(
     let may_begin = !options.read_only && continued.is_none();
     let area = Area::find(&devices.image, devices.staging.as_ref(), &tables.layout, may_begin).await?;
     match continued {
-        Some(place) if area.as_ref().map(Area::stage_place) != Some(place) => {
+        Some(mark) if area.as_ref().map(Area::mark) != Some(mark) => {
+            let missing = mark.place.missing();
             if !options.read_only {
+                let what = match area.is_some_and(|area| area.mark().place == mark.place) {
+                    true => "with another staging area of its own than the one that continues it",
+                    false => "without its staging area",
+                };
                 let cure = "give it, or mount with `-o discard_stage` to give up what they made durable";
-                return Err(FsError::Unsupported(format!(
-                    "F2FS without its staging area: {}; {cure}",
-                    place.missing()
-                )));
+                return Err(FsError::Unsupported(format!("F2FS {what}: {missing}; {cure}")));
             }
-            warnings.push(format!("{}; the checkpoint alone is shown", place.missing()));
+            warnings.push(format!("{missing}; the checkpoint alone is shown"));
             Ok(None)
         }
         _ => Ok(area),

@@ -128,7 +128,7 @@ impl Checkpoints<'_> {
         let start = 1 + self.layout.payload_blocks + orphans.len() as u32;
         raw.cp_pack_start_sum = U32::new(start);
         raw.cp_pack_total_block_count = U32::new(start + summaries.len() as u32 + 1);
-        checkpoint.stage = self.stage.as_ref().filter(|_| reason != Reason::Unmount).map(Stage::stage_place);
+        checkpoint.stage = self.stage.as_ref().filter(|_| reason != Reason::Unmount).map(Stage::mark);
         self.put_counts(&mut checkpoint);
         let head = checkpoint.encode(&self.layout);
         let mut bytes: Vec<&[u8]> = head.chunks(PAGE_SIZE).collect();

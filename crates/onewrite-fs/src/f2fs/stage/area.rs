@@ -1,11 +1,11 @@
 //! Area: where the staging area lies, and what a mount finds in it.
 
-use onewrite_block::{Cause, DevicePort, Lpn, Page, Request};
+use onewrite_block::{Cause, DevicePort, Lpn, Page, Request, crc32c};
 
 use super::format::{self, End, Head, Label};
 use crate::api::{FsError, FsResult};
 use crate::f2fs::format::Layout;
-use crate::f2fs::format::checkpoint::StagePlace;
+use crate::f2fs::format::checkpoint::{StageMark, StagePlace};
 use crate::transfer::{Durability, send_run, wait_all};
 
 /// Fewest pages of an area: 256 KiB.
@@ -27,6 +27,8 @@ pub(in crate::f2fs) struct Area {
     pub(in crate::f2fs) seed: u32,
     /// Whether it lies on a device of its own.
     pub(in crate::f2fs) is_apart: bool,
+    /// What tells it from other areas of the image.
+    id: u32,
 }
 
 /// A transaction as it lies in the area.
@@ -68,25 +70,28 @@ impl Area {
             return Ok(None);
         }
         let seed = layout.inode_seed;
-        let area = |pages: u64| Area {
+        let area = |pages: u64, id: u32| Area {
             port: port.clone(),
             start,
             pages: pages - LOG_START,
             seed,
             is_apart: staging.is_some(),
+            id,
         };
         let page = port.request(Request::read(start, 1, Cause::Metadata)).await?.remove(0);
         match format::decode_label(&page, seed) {
-            Label::Pages(pages) if (PAGES_MIN..=room).contains(&pages) => Ok(Some(area(pages))),
+            Label::Area { pages, id } if (PAGES_MIN..=room).contains(&pages) => Ok(Some(area(pages, id))),
             Label::None if staging.is_none() => Ok(None),
             Label::None if page.is_zeros() && !may_begin => Ok(None),
             Label::None if page.is_zeros() && room >= PAGES_MIN => {
-                let area = area(room);
-                let label = vec![format::label(room, seed)];
+                // Areas of one image are not made at one time. 0 is the one behind it that mkfs made.
+                let id = crc32c(seed, &port.runtime().civil_now().0.to_le_bytes()).max(1);
+                let area = area(room, id);
+                let label = vec![format::label(room, id, seed)];
                 port.request(Request::write(start, label, Cause::Metadata)).await?;
                 Ok(Some(area))
             }
-            Label::Pages(pages) => Err(FsError::Damaged {
+            Label::Area { pages, .. } => Err(FsError::Damaged {
                 place: "label of the staging area".into(),
                 problem: format!("it has {pages} pages; its device has room for {room}"),
             }),
@@ -102,9 +107,10 @@ impl Area {
         }
     }
 
-    /// Where it lies.
-    pub(in crate::f2fs) fn stage_place(&self) -> StagePlace {
-        if self.is_apart { StagePlace::Apart } else { StagePlace::Behind }
+    /// What a checkpoint says of it that it continues.
+    pub(in crate::f2fs) fn mark(&self) -> StageMark {
+        let place = if self.is_apart { StagePlace::Apart } else { StagePlace::Behind };
+        StageMark { place, area_id: self.id }
     }
 
     /// Reads all complete transactions, up to the first that is missing, torn, or of another checkpoint.

@@ -1,7 +1,7 @@
 //! Format of the staging area: pages with a head, and records that run through them.
 //!
 //! ```text
-//!   label (page 0):        magic u32 │ crc32c u32 │ pages u64
+//!   label (page 0):        magic u32 │ crc32c u32 │ pages u64 │ id u32
 //!   end (pages 1 and 2):   magic u32 │ crc32c u32 │ version u64 │ digest u32
 //!   page:                  magic u32 │ crc32c u32 │ version u64 │ transaction u32 │ durable u32 │ index u16 │
 //!                          flags u16 │ 0 u32, then 4064 bytes of records
@@ -12,7 +12,7 @@
 //! image's UUID, so a page of another image has a wrong one. `version` is that of the checkpoint that the transaction
 //! continues, `durable` the number of the last transaction that was durable when this one was written. An end says that
 //! what continues checkpoint `version` is in the next one, whose head has the CRC32C `digest`; ends of even and of odd
-//! versions have a page each, so that a torn one leaves the one before.
+//! versions have a page each, so that a torn one leaves the one before. A checkpoint's head names the area's `id`.
 
 use std::ops::Range;
 
@@ -45,6 +45,7 @@ struct RawLabel {
     magic: U32,
     checksum: U32,
     pages: U64,
+    id: U32,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -268,9 +269,10 @@ impl End {
     }
 }
 
-/// The label of an area of `pages` pages, itself included.
-pub(in crate::f2fs) fn label(pages: u64, seed: u32) -> Page {
-    let mut raw = RawLabel { magic: U32::new(LABEL_MAGIC), checksum: U32::ZERO, pages: U64::new(pages) };
+/// The label of area `id` of `pages` pages, itself included.
+pub(in crate::f2fs) fn label(pages: u64, id: u32, seed: u32) -> Page {
+    let (magic, pages) = (U32::new(LABEL_MAGIC), U64::new(pages));
+    let mut raw = RawLabel { magic, checksum: U32::ZERO, pages, id: U32::new(id) };
     let mut bytes = [0; PAGE_SIZE];
     bytes[..size_of::<RawLabel>()].copy_from_slice(raw.as_bytes());
     raw.checksum.set(sum_of(&bytes, seed));
@@ -285,8 +287,13 @@ pub(in crate::f2fs) enum Label {
     None,
     /// It belongs to another image, or is damaged.
     Foreign,
-    /// An area of so many pages.
-    Pages(u64),
+    /// An area.
+    Area {
+        /// Pages, the label included.
+        pages: u64,
+        /// What tells it from other areas of the image.
+        id: u32,
+    },
 }
 
 /// Reads the label of an area.
@@ -295,7 +302,7 @@ pub(in crate::f2fs) fn decode_label(page: &Page, seed: u32) -> Label {
     let (raw, _) = RawLabel::read_from_prefix(&bytes[..]).expect("a label fits a page");
     match raw.magic.get() == LABEL_MAGIC {
         false => Label::None,
-        true if raw.checksum.get() == sum_of(&bytes, seed) => Label::Pages(raw.pages.get()),
+        true if raw.checksum.get() == sum_of(&bytes, seed) => Label::Area { pages: raw.pages.get(), id: raw.id.get() },
         true => Label::Foreign,
     }
 }
@@ -430,8 +437,8 @@ mod tests {
 
     #[test]
     fn a_label_says_whose_area_it_is() {
-        assert_eq!(decode_label(&label(100, 5), 5), Label::Pages(100));
-        assert_eq!(decode_label(&label(100, 5), 6), Label::Foreign);
+        assert_eq!(decode_label(&label(100, 7, 5), 5), Label::Area { pages: 100, id: 7 });
+        assert_eq!(decode_label(&label(100, 7, 5), 6), Label::Foreign);
         assert_eq!(decode_label(&Page::ZEROS, 5), Label::None);
     }
 

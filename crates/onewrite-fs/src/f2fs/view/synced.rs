@@ -11,7 +11,6 @@ use onewrite_block::DevicePort;
 
 use super::F2fsView;
 use crate::api::FsResult;
-use crate::f2fs::format::checkpoint::StagePlace;
 use crate::f2fs::format::node;
 use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::stage::area::Area;
@@ -20,10 +19,10 @@ use crate::f2fs::stage::merge::Merged;
 impl F2fsView {
     /// Warns that a staging area continues the checkpoint which cannot be seen from here.
     pub(super) async fn unseen_area(&self, port: &DevicePort) -> FsResult<Option<String>> {
-        let Some(place) = self.tables.checkpoint.stage else { return Ok(None) };
+        let Some(mark) = self.tables.checkpoint.stage else { return Ok(None) };
         let area = Area::find(port, None, &self.tables.layout, false).await?;
-        let is_seen = place == StagePlace::Behind && area.is_some();
-        Ok((!is_seen).then(|| format!("{}; the checkpoint alone is shown", place.missing())))
+        let is_seen = area.map(|area| area.mark()) == Some(mark);
+        Ok((!is_seen).then(|| format!("{}; the checkpoint alone is shown", mark.place.missing())))
     }
 
     /// Counts the transactions in the staging area behind the image, if they continue this checkpoint.

@@ -210,9 +210,11 @@ impl<'a> Scan<'a> {
         let Some(rest) = self.pages(log_blocks - 1).await? else { return Ok(None) };
         pages.extend(rest);
         let most = (length * 255).min((self.log.ring().blocks() as usize + 1) * PAGE_SIZE);
-        let cost = JobCost::Decompress { bytes: most as u64 };
+        let cost = |bytes: usize| JobCost::Decompress { bytes: bytes as u64, packed_bytes: length as u64 };
         let unpack = move || lz4_flex::block::decompress(&frame::slice(&pages, 4, length), most).ok();
-        let Some(raw) = self.log.port.runtime().job(cost, unpack).await else { return Ok(None) };
+        let runtime = self.log.port.runtime();
+        let raw = runtime.job_by_result(cost(most), unpack, |raw| cost(raw.as_ref().map_or(length, Vec::len))).await;
+        let Some(raw) = raw else { return Ok(None) };
         Ok(self.plain(raw.chunks_exact(PAGE_SIZE).map(Page::from_slice).collect()))
     }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use crate::f2fs::format::Nid;
-use crate::f2fs::format::checkpoint::StagePlace;
+use crate::f2fs::format::checkpoint::StageMark;
 use crate::f2fs::stage::area::Area;
 use crate::f2fs::stage::format::{Head, Transaction};
 use crate::f2fs::stage::pending::Pending;
@@ -48,9 +48,9 @@ impl Stage {
         }
     }
 
-    /// Where the area lies.
-    pub(in crate::f2fs::mounted) fn stage_place(&self) -> StagePlace {
-        self.area.stage_place()
+    /// What a checkpoint says of the area that continues it.
+    pub(in crate::f2fs::mounted) fn mark(&self) -> StageMark {
+        self.area.mark()
     }
 
     /// Gives a transaction its place behind the last one; `None` if the log has no room for it. It is under way from
