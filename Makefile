@@ -122,7 +122,7 @@ paper-ts-clock: deps
 
 ## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
 crash-canaries: deps
-	$(CARGO) test --release --package onewrite-crash --test canaries -- --nocapture
+	$(CARGO) test --release --package onewrite-crash --test explorer ext4_canaries -- --nocapture
 
 ## mutants: every plausible bug of mutants/*.toml against the crash explorer, then the tests; the table in docs/mutants.md (hours; ARGS='--no-tests --states 3000', NAME...)
 mutants: deps

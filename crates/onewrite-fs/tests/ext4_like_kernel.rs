@@ -7,6 +7,8 @@
 //! of extent trees, which depend on fragmentation; the size of a directory with several blocks, because it depends on
 //! the times of leaf splits; the holes of a file. The kernel fills short holes and unwritten ends of a file with zeros
 //! if that saves extents (`extent_max_zeroout_kb`), and shows pages read from a hole as data.
+//!
+//! A program of its own: it takes the umask from its process.
 
 #[path = "operations/mod.rs"]
 mod operations;

@@ -1,5 +1,9 @@
 //! Support: what tests of the explorer have in common.
 
+pub mod disobedient;
+pub mod returns_early;
+pub mod scarce;
+
 use onewrite_block::Nanos;
 use onewrite_crash::ExploreOptions;
 

@@ -6,6 +6,8 @@
 //! ```text
 //! ONEWRITE_CASES=1000000 cargo test -p onewrite-fs --test fuzz_mount -- --ignored --nocapture
 //! ```
+//!
+//! A program of its own: it sets the panic hook and measures the memory of its process.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,6 +4,7 @@
 pub mod bystanders;
 pub mod f2fs;
 pub mod f2fs_volume;
+pub mod grown;
 pub mod patient;
 pub mod tree;
 pub mod volume;

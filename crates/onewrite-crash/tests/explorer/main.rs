@@ -1,0 +1,25 @@
+//! The explorer over sound file systems, over broken ones (canaries) and over a toy, in one program: so explorers and
+//! file systems are compiled once.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod application;
+mod crash;
+mod devices;
+mod drafts;
+mod every_operation;
+mod ext4_canaries;
+mod f2fs;
+mod f2fs_canaries;
+mod f2fs_cleaning;
+mod faults;
+mod marks;
+mod padding;
+mod shares;
+mod side_by_side;
+mod sparse;
+mod stage;
+mod swarm;
+mod toy;
+mod zones;

@@ -1,0 +1,128 @@
+//! Explorers side by side give the same report as one, to the byte.
+
+use onewrite_block::{PAGE_SIZE, PowerCut};
+use onewrite_crash::{
+    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Name, Report, Subject, Workload, WorkloadSpec, crash,
+};
+use onewrite_device::Profile;
+use onewrite_fs::ext4::{Ext4, Mode};
+use onewrite_fs::{FsResult, Ino, RenameManner};
+
+fn options(states_max: u64) -> ExploreOptions {
+    ExploreOptions { e2fsck_every: 400, samples: 6, exhaustive_writes_max: 3, ..crate::support::options(states_max) }
+}
+
+fn explored<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPlan<'_>) -> Report {
+    let spec: WorkloadSpec = name.parse().expect("workload");
+    crash(subject.clone(), spec.workloads(subject, plan.options.seed), plan, |_| ()).expect("the run")
+}
+
+/// Asserts that one, two and three explorers give the same report; returns it.
+fn assert_same<S: Subject + Clone + Send>(subject: &S, name: &str, plan: CrashPlan<'_>) -> Report {
+    assert_same_by_jobs(name, |jobs| explored(subject, name, CrashPlan { jobs, ..plan }))
+}
+
+/// Asserts that `explored` gives the same report with one, two and three explorers; returns it.
+fn assert_same_by_jobs(name: &str, explored: impl Fn(usize) -> Report) -> Report {
+    let [one, two, three] = [1, 2, 3].map(explored);
+    let json = |report: &Report| serde_json::to_string(report).expect("JSON");
+    assert_eq!(json(&one), json(&two), "{name}: two explorers");
+    assert_eq!(json(&one), json(&three), "{name}: three explorers");
+    one
+}
+
+#[test]
+fn the_report_is_the_same_for_any_number_of_explorers() {
+    for (mode, name) in [(Mode::Ordered, "random:60"), (Mode::Data, "random-all:40"), (Mode::Writeback, "ace:1")] {
+        let options = options(1_500);
+        let report = assert_same(&Ext4Subject::new(mode), name, CrashPlan::new(&options));
+        assert!(report.is_sound() && report.workloads >= 2, "{mode}: {report:?}");
+        assert!(report.states >= 1_500 || name == "ace:1", "{mode}: {report:?}");
+    }
+}
+
+#[test]
+fn cuts_inside_a_device_and_faults_are_counted_the_same() {
+    let make = |pages: u64| -> Box<dyn PowerCut> {
+        Profile::load("nvme-share").expect("profile").device(Some(pages * PAGE_SIZE as u64)).expect("device")
+    };
+    let options = options(400).on(make(8192).geometry());
+    let plan = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
+    let report = assert_same(&Ext4Subject::new(Mode::Ordered), "random:40", plan);
+    assert!(report.is_sound() && report.states_by_kind.inside_device > 20, "{report:?}");
+    let script = "script:create /a; write /a 0 9000 1; fsync /a";
+    let report = assert_same(&Ext4Subject::new(Mode::Data), script, CrashPlan { faults: true, ..plan });
+    assert!(report.is_sound() && report.judged > 20, "{report:?}");
+}
+
+#[test]
+fn faults_of_several_stretches_are_counted_the_same() {
+    let options = options(600);
+    let plan = CrashPlan { faults: true, ..CrashPlan::new(&options) };
+    let report = assert_same(&Ext4Subject::new(Mode::Ordered), "random:60", plan);
+    assert!(report.is_sound() && report.judged >= 600, "{report:?}");
+}
+
+/// Writes and syncs that leave many states; `also` is one more action of each round.
+fn rounds(count: u64, file: &str, also: impl Fn(u64) -> String) -> String {
+    let round = |at: u64| format!("write {file} {} 9000 {at}; {}; fsync {file}", at * 5000, also(at));
+    format!("create {file}; {}", (0..count).map(round).collect::<Vec<_>>().join("; "))
+}
+
+/// An explorer enters a short workload, which waited, in the middle of a long one.
+#[test]
+fn workloads_with_and_without_extended_attributes_mix() {
+    let plain = |count, file: &str| rounds(count, file, |_| format!("chmod {file} 600"));
+    let extended = |count, file: &str| rounds(count, file, |at| format!("setxattr {file} user.x 40 {at}"));
+    let mut texts = vec![plain(12, "/first")];
+    for at in 0..6 {
+        texts.extend([plain(1, &format!("/plain-{at}")), extended(12, &format!("/extended-{at}"))]);
+    }
+    let workloads: Vec<Workload> = texts.iter().map(|text| text.parse().expect("a workload")).collect();
+    let options = options(100_000);
+    let report = assert_same_by_jobs("a mix", |jobs| {
+        let plan = CrashPlan { jobs, ..CrashPlan::new(&options) };
+        crash(Ext4Subject::new(Mode::Ordered), workloads.clone(), plan, |_| ()).expect("the run")
+    });
+    assert!(report.is_sound() && report.workloads == 13 && report.states > 1_000, "{report:?}");
+}
+
+/// An fsync that does nothing.
+#[derive(Clone, Copy)]
+struct Forgetful;
+
+impl Alter<Ext4Subject> for Forgetful {
+    async fn fsync(&self, _: &Ext4, _: &Ext4Subject, _: Ino) -> FsResult<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn failures_are_the_same_and_in_the_same_order() {
+    let options = ExploreOptions { violations_max: 7, ..options(100_000) };
+    let subject = Altered { sound: Ext4Subject::new(Mode::Data), change: Forgetful };
+    let report = assert_same(&subject, "random:30", CrashPlan::new(&options));
+    assert_eq!(report.violations.len(), 7, "{report:?}");
+}
+
+/// A rename that panics: a bug in this program.
+#[derive(Clone, Copy)]
+struct Panicking;
+
+impl Alter<Ext4Subject> for Panicking {
+    async fn rename(&self, _: &Ext4, _: &Ext4Subject, _: Name<'_>, _: Name<'_>, _: RenameManner) -> FsResult<()> {
+        panic!("rename is broken")
+    }
+}
+
+#[test]
+fn a_panic_ends_all_explorers_and_reaches_the_caller() {
+    let options = options(100_000);
+    let subject = Altered { sound: Ext4Subject::new(Mode::Data), change: Panicking };
+    for jobs in [1, 2, 3] {
+        let plan = CrashPlan { jobs, ..CrashPlan::new(&options) };
+        let run = std::panic::AssertUnwindSafe(|| explored(&subject, "random:60", plan));
+        let panic = std::panic::catch_unwind(run).expect_err("it panics");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"rename is broken"), "{jobs} explorers");
+    }
+}

@@ -1,0 +1,101 @@
+//! StageFS under the explorer: F2FS whose fsyncs write records into a staging area.
+
+use onewrite_block::{KIB, MIB, Nanos, PAGE_SIZE, PowerCut};
+use onewrite_crash::{Altered, CrashPlan, ExploreOptions, F2fsSubject, Promise, Report, Workload, WorkloadSpec, crash};
+use onewrite_device::Profile;
+use onewrite_fs::f2fs::FsyncMode;
+
+use crate::support::returns_early::ReturnsEarly;
+
+const SIZE_BYTES: u64 = 65 * MIB;
+const SUBJECT: F2fsSubject = F2fsSubject::new(FsyncMode::Posix).with_stage(MIB);
+/// An area that a few fsyncs fill.
+const SMALL: F2fsSubject = F2fsSubject::new(FsyncMode::Posix).with_stage(256 * KIB);
+
+fn options(states_max: u64, seed: u64, interval: Nanos) -> ExploreOptions {
+    let plain = ExploreOptions::default();
+    ExploreOptions { cache_pages: 256, commit_interval: interval, states_max, seed, ..plain }.with_size(SIZE_BYTES)
+}
+
+/// Explores `workload`, by its name, and asserts that nothing is broken.
+#[track_caller]
+fn assert_sound(subject: F2fsSubject, workload: &str, plan: CrashPlan<'_>) -> Report {
+    let spec: WorkloadSpec = workload.parse().expect("workload");
+    let report = crash(subject, spec.workloads(&subject, plan.options.seed), plan, |_| ()).expect("the run");
+    assert!(report.is_sound(), "{workload}: {:#?}", report.violations);
+    report
+}
+
+/// Small and whole writes, names, truncation before records that it makes stale, a number that is used again.
+const SYNCING: &str = "create /a; write /a 0 9000 1; fsync /a; append /a 100 2; fsync /a; write /a 50 30 9; \
+                       write /a 8000 20 8; fsync /a; create /n; append /n 3000 4; fsync /n; rename /a /b; fsync /b; \
+                       truncate /b 100; append /b 5 7; fsync /b; truncate /b 9000; fsync /b; mkdir /d; fsync /d; \
+                       create /d/c; write /d/c 0 20000 3; fsync /d/c; truncate /d/c 5000; fdatasync /d/c; \
+                       punch /d/c 0 4096; fsync /d/c; unlink /b; create /e; append /e 10 5; fsync /e; sync; \
+                       append /e 10 6; fsync /e";
+
+#[test]
+fn synced_files_survive_in_the_log() {
+    for interval in [Nanos::from_secs(5), Nanos::from_millis(50)] {
+        let options = ExploreOptions { nested_every: 10, ..options(5_000, 1, interval) };
+        let report = assert_sound(SUBJECT, &format!("script:{SYNCING}"), CrashPlan::new(&options));
+        let kinds = &report.states_by_kind;
+        assert!(kinds.log_not_empty > 50 && kinds.inside_recovery > 20, "{report:?}");
+    }
+}
+
+#[test]
+fn random_operations_break_no_promise() {
+    for (seed, subject) in (5..).zip([SUBJECT, SMALL]) {
+        for workload in ["random:60", "random-all:60"] {
+            for interval in [Nanos::from_secs(5), Nanos::from_millis(50)] {
+                let options = options(1_200, seed, interval);
+                let report = assert_sound(subject, workload, CrashPlan::new(&options));
+                assert!(report.states_by_kind.log_not_empty > 100, "{workload}: {report:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn torn_pages_break_no_promise() {
+    let options = options(600, 3, Nanos::from_secs(5));
+    let tearing = ExploreOptions {
+        geometry: onewrite_block::Geometry { atomic_write_pages: 0, ..options.geometry.clone() },
+        ..options
+    };
+    let report = assert_sound(SUBJECT, &format!("script:{SYNCING}"), CrashPlan::new(&tearing));
+    assert!(report.states_by_kind.torn_page > 50, "{report:?}");
+}
+
+#[test]
+fn cuts_inside_a_device_break_no_promise() {
+    let device = |pages: u64| -> Box<dyn PowerCut> {
+        let profile = Profile::load("sata-850pro").expect("profile");
+        profile.device(Some(pages * PAGE_SIZE as u64)).expect("device")
+    };
+    let geometry = device(SIZE_BYTES / PAGE_SIZE as u64).geometry().clone();
+    let options = options(600, 7, Nanos::from_secs(5)).on(&geometry);
+    let plan = CrashPlan { device: Some(&device), ..CrashPlan::new(&options) };
+    let report = assert_sound(SUBJECT, "random:60", plan);
+    assert!(report.states_by_kind.inside_device >= 50, "{report:?}");
+}
+
+#[test]
+fn requests_that_fail_break_no_promise() {
+    let workload =
+        "script:create /a; append /a 5000 1; fsync /a; sync; append /a 3000 2; fsync /a; mkdir /d; rename /a /d/b";
+    let options = options(2_000, 1, Nanos::from_secs(5));
+    let plan = CrashPlan { faults: true, ..CrashPlan::new(&options) };
+    let report = assert_sound(SUBJECT, workload, plan);
+    assert!(report.judged > 60, "{report:?}");
+}
+
+#[test]
+fn an_fsync_that_returns_early_is_caught() {
+    let options = options(2_000, 1, Nanos::from_secs(5));
+    let broken = Altered { sound: SUBJECT, change: ReturnsEarly };
+    let workload: Workload = SYNCING.parse().expect("workload");
+    let report = crash(broken, std::iter::once(workload), CrashPlan::new(&options), |_| ()).expect("the run");
+    assert_eq!(report.violations[0].promise, Promise::Durability, "{:#?}", report.violations[0]);
+}

@@ -1,0 +1,337 @@
+//! F2FS that runs full: refused writes lose nothing, freed space comes back, logs thread through used segments, and the
+//! image is clean for fsck.f2fs in the end.
+
+use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, Lpn, Nanos, RamDisk};
+use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, LogMode};
+use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
+
+use crate::support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
+use crate::support::volume::image;
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+
+async fn write(fs: &F2fs, ino: Ino, offset: u64, bytes: &[u8]) -> FsResult<()> {
+    fs.write(ino, Position::At(offset), Content::Bytes(bytes), Manner::default()).await.map(drop)
+}
+
+/// Writes pages of `byte` until nothing more fits; gives their number.
+async fn fill(fs: &F2fs, ino: Ino, byte: u8) -> FsResult<u64> {
+    let mut pages = 0;
+    loop {
+        match write(fs, ino, pages * PAGE, &[byte; PAGE as usize]).await {
+            Ok(()) => pages += 1,
+            Err(FsError::NoSpace { .. }) => return Ok(pages),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_takes_as_much_again_after_a_deletion() {
+    let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        let mut before = 0;
+        for round in 0..6 {
+            let name = format!("file {round}");
+            let ino = fs.create(fs.root(), name.as_bytes(), NewNode::FILE).await?;
+            let pages = fill(&fs, ino, round).await?;
+            fs.fsync(ino).await?;
+            assert!(round == 0 || pages.abs_diff(before) <= 2, "round {round}: {pages} pages after {before}");
+            assert!(pages > 3000, "{pages} pages");
+            let last = fs.read(ino, (pages - 1) * PAGE, PAGE, Manner::default()).await?.to_vec();
+            assert_eq!(last, [round; PAGE as usize]);
+            before = pages;
+            fs.unlink(fs.root(), name.as_bytes()).await?;
+        }
+        Ok(())
+    });
+    assert_clean(&image(disk));
+}
+
+#[test]
+fn random_overwrites_of_a_nearly_full_disk_go_on_for_ever() {
+    for seed in 0..3 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let ((model, pages), disk) =
+            with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+                let mut choices = Choices::new(seed);
+                let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+                let pages = fill(&fs, ino, 0).await?;
+                // A little room for nodes.
+                let pages = pages - 100;
+                fs.set_attributes(
+                    ino,
+                    onewrite_fs::AttributeChanges { size: Some(pages * PAGE), ..Default::default() },
+                )
+                .await?;
+                let mut model = vec![0; pages as usize];
+                for step in 0..40_000_u32 {
+                    let page = choices.below(pages);
+                    model[page as usize] = step as u8;
+                    write(&fs, ino, page * PAGE, &[step as u8; PAGE as usize]).await?;
+                    if choices.chance(1, 50) {
+                        fs.fsync(ino).await?;
+                    }
+                }
+                Ok((model, pages))
+            });
+        let shown = image(disk);
+        assert_clean(&shown);
+        let geometry = Geometry::plain("ram", shown.pages());
+        let disk = Box::new(RamDisk::with_image(shown, geometry));
+        with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+            let ino = fs.lookup(fs.root(), b"file").await?;
+            for page in 0..pages {
+                let found = fs.read(ino, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert_eq!(found, [model[page as usize]; PAGE as usize], "seed {seed}, page {page}");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Blocks that cleaning wrote.
+fn cleaned(port: &DevicePort) -> u64 {
+    port.device().counters().host_write_bytes_of(Cause::Cleaning) / PAGE
+}
+
+#[test]
+fn segments_are_cleaned_while_few_are_free() {
+    for seed in 0..3 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let (moved, disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, port| async move {
+            let mut choices = Choices::new(seed);
+            // Files that stay lie between files that are written again and again.
+            let mut files = Vec::new();
+            for number in 0..200 {
+                let ino = fs.create(fs.root(), format!("file {number}").as_bytes(), NewNode::FILE).await?;
+                write(&fs, ino, 0, &[number as u8; 8 * PAGE as usize]).await?;
+                files.push((ino, number as u8));
+            }
+            fs.sync().await?;
+            for step in 0..6_000_u32 {
+                let (ino, byte) = &mut files[choices.below(100) as usize * 2];
+                *byte = step as u8;
+                write(&fs, *ino, 0, &[*byte; 8 * PAGE as usize]).await?;
+                fs.fsync(*ino).await?;
+            }
+            for (ino, byte) in files {
+                let found = fs.read(ino, 0, u64::MAX, Manner::default()).await?.to_vec();
+                assert_eq!(found, [byte; 8 * PAGE as usize], "seed {seed}, {ino}");
+            }
+            Ok(cleaned(&port))
+        });
+        assert!(moved > 0, "seed {seed}: nothing was cleaned");
+        assert_clean(&image(disk));
+    }
+}
+
+/// Writes `pages` pages of a new file, then those again whose number ends in a digit below `again`.
+async fn write_with_holes(fs: &F2fs, name: &str, pages: u64, again: u64) -> FsResult<()> {
+    let ino = fs.create(fs.root(), name.as_bytes(), NewNode::FILE).await?;
+    write(fs, ino, 0, &vec![1; (pages * PAGE) as usize]).await?;
+    fs.sync().await?;
+    for page in (0..pages).filter(|page| page % 10 < again) {
+        write(fs, ino, page * PAGE, &[2; PAGE as usize]).await?;
+    }
+    fs.sync().await
+}
+
+#[test]
+fn quiet_cleaning_goes_by_age_where_it_is_told_to() {
+    // Segments of the old file are 70% in use, those of the young one 30%.
+    let first_victim = |age_threshold| {
+        let disk: Box<dyn Device> = Box::new(new_disk(128 * MIB));
+        let options = F2fsOptions { age_threshold, ..F2fsOptions::default() };
+        let (copied, disk) = with_mount(disk, options, Left::Unmounted, |fs, port| async move {
+            write_with_holes(&fs, "old", 1536, 3).await?;
+            port.runtime().sleep(Nanos::from_secs(40)).await;
+            write_with_holes(&fs, "young", 11_000, 7).await?;
+            port.runtime().sleep(Nanos::from_secs(35)).await;
+            let cleaning = fs.counters().cleaning;
+            assert_eq!(cleaning.segments, 1, "{cleaning:?}");
+            Ok(cleaning.copied_blocks)
+        });
+        assert_clean(&image(disk));
+        copied
+    };
+    assert!((100..200).contains(&first_victim(None)), "by cost and benefit, the young one");
+    assert!((300..400).contains(&first_victim(Some(60))), "what is old enough goes first");
+    assert!((100..200).contains(&first_victim(Some(100))), "the file system is younger than the threshold");
+}
+
+#[test]
+fn whole_segments_are_enough_where_nothing_is_threaded() {
+    for clean in Clean::ALL {
+        let options = F2fsOptions { log_mode: LogMode::Lfs, clean, ..F2fsOptions::default() };
+        let disk: Box<dyn Device> = Box::new(new_disk(128 * MIB));
+        let ((), disk) = with_mount(disk, options, Left::Unmounted, move |fs, port| async move {
+            let mut choices = Choices::new(8);
+            let free = fs.space().await?.blocks_free;
+            let pages = free * 3 / 5;
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![1; (pages * PAGE) as usize]).await?;
+            for step in 0..40_000_u64 {
+                write(&fs, ino, choices.below(pages) * PAGE, &[2; PAGE as usize]).await?;
+                if step % 64 == 0 {
+                    fs.fsync(ino).await?;
+                }
+            }
+            let cleaning = fs.counters().cleaning;
+            let (moved, other) = match clean {
+                Clean::Copy => (cleaning.copied_blocks, cleaning.shared_blocks),
+                Clean::Share => (cleaning.shared_blocks, cleaning.copied_blocks),
+            };
+            assert!(cleaning.segments > 50 && moved > 1000, "{clean}: {cleaning:?}");
+            assert_eq!((other, clean == Clean::Copy || cleaned(&port) == 0), (0, true), "{clean}: {cleaning:?}");
+            Ok(())
+        });
+        assert_clean(&image(disk));
+    }
+}
+
+/// Whether a log of either checkpoint of the image threads through a used segment.
+fn has_threaded_log(image: &onewrite_block::Image) -> bool {
+    let bytes = |block: u64| image.page(Lpn(block)).bytes();
+    let first = u64::from(u32::from_le_bytes(bytes(0)[1024 + 76..][..4].try_into().unwrap()));
+    // `alloc_type` of the heads of both packs.
+    [first, first + 512].into_iter().any(|block| bytes(block)[176..192].contains(&1))
+}
+
+#[test]
+fn logs_thread_unless_they_are_told_to_take_whole_segments() {
+    let left = |log_mode| {
+        let options = F2fsOptions { log_mode, ..F2fsOptions::default() };
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let ((), disk) = with_mount(disk, options, Left::Unmounted, move |fs, _| async move {
+            let mut choices = Choices::new(5);
+            let pages = fs.space().await?.blocks_free * 95 / 100;
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![1; (pages * PAGE) as usize]).await?;
+            for step in 0..8_000_u64 {
+                write(&fs, ino, choices.below(pages) * PAGE, &[2; PAGE as usize]).await?;
+                if step % 64 == 0 {
+                    fs.fsync(ino).await?;
+                }
+            }
+            Ok(())
+        });
+        let shown = image(disk);
+        assert_clean(&shown);
+        has_threaded_log(&shown)
+    };
+    assert!(left(LogMode::Adaptive), "few segments are free, and no log threads");
+    assert!(!left(LogMode::Lfs), "a log threads");
+}
+
+fn by_share() -> F2fsOptions {
+    F2fsOptions { clean: Clean::Share, ..F2fsOptions::default() }
+}
+
+#[test]
+fn what_share_moved_is_there_after_a_remount_and_nothing_was_copied() {
+    for seed in 0..4 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let (model, disk) = with_mount(disk, by_share(), Left::Unmounted, move |fs, port| async move {
+            let mut choices = Choices::new(seed);
+            let mut model = vec![0; SCARCE_PAGES as usize];
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![0; (SCARCE_PAGES * PAGE) as usize]).await?;
+            for step in 1..20_000_u32 {
+                let page = choices.below(SCARCE_PAGES);
+                model[page as usize] = step as u8;
+                write(&fs, ino, page * PAGE, &[step as u8; PAGE as usize]).await?;
+                if step % 20 == 0 {
+                    fs.fsync(ino).await?;
+                }
+                if step % 3000 == 0 {
+                    // What is read next comes from where SHARE put it.
+                    fs.drop_caches();
+                    let found = fs.read(ino, 0, SCARCE_PAGES * PAGE, Manner::default()).await?.to_vec();
+                    let is_right = found.chunks(PAGE as usize).zip(&model).all(|(page, byte)| page == [*byte; 4096]);
+                    assert!(is_right, "seed {seed}, step {step}");
+                }
+            }
+            let cleaning = fs.counters().cleaning;
+            assert!(cleaning.shared_blocks > 1000 && cleaning.copied_blocks == 0, "seed {seed}: {cleaning:?}");
+            assert_eq!(cleaned(&port), 0, "seed {seed}");
+            Ok(model)
+        });
+        let shown = image(disk);
+        assert_clean(&shown);
+        let disk = Box::new(RamDisk::with_image(shown.clone(), Geometry::plain("ram", shown.pages())));
+        with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+            let ino = fs.lookup(fs.root(), b"file").await?;
+            for (page, byte) in (0..).zip(model) {
+                let found = fs.read(ino, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert_eq!(found, [byte; PAGE as usize], "seed {seed}, page {page}");
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn the_pairs_that_a_device_takes_bound_a_share() {
+    let geometry = |pairs| Geometry { share_pairs_max: pairs, ..RamDisk::volatile(64 * MIB / PAGE).geometry().clone() };
+    let executor = onewrite_block::Executor::ideal();
+    let refused = RamDisk::with_image(image(Box::new(new_disk(64 * MIB))), geometry(0));
+    let port = executor.runtime().attach(Box::new(refused));
+    let error = executor.block_on(async move { F2fs::mount(port, by_share()).await.err() }).unwrap().unwrap();
+    assert!(error.to_string().contains("clean=share"), "{error}");
+    let single = RamDisk::with_image(image(Box::new(new_disk(64 * MIB))), geometry(1));
+    let (shared, disk) = with_mount(Box::new(single), by_share(), Left::Unmounted, |fs, port| async move {
+        let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        write(&fs, ino, 0, &vec![7; (SCARCE_PAGES * PAGE) as usize]).await?;
+        for step in 0..6_000_u64 {
+            write(&fs, ino, step * 1013 % SCARCE_PAGES * PAGE, &[7; PAGE as usize]).await?;
+            if step % 50 == 0 {
+                fs.fsync(ino).await?;
+            }
+        }
+        let counters = port.device().counters();
+        Ok((counters.shares, counters.shared_pages))
+    });
+    assert!(shared.0 > 100 && shared.0 == shared.1, "{shared:?}");
+    assert_clean(&image(disk));
+}
+
+/// Pages of the file that [`what_was_synced_on_a_scarce_disk_is_there_after_a_cut`] writes.
+const SCARCE_PAGES: u64 = 3072;
+
+#[test]
+fn what_was_synced_on_a_scarce_disk_is_there_after_a_cut() {
+    for seed in 0..12 {
+        let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+        let (model, disk) = with_mount(disk, F2fsOptions::default(), Left::AsItIs, move |fs, _| async move {
+            let mut choices = Choices::new(seed);
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![0; (SCARCE_PAGES * PAGE) as usize]).await?;
+            fs.fsync(ino).await?;
+            let mut model = vec![0; SCARCE_PAGES as usize];
+            for step in 1..4_300 + choices.below(1_500) * 10 {
+                let page = choices.below(SCARCE_PAGES);
+                model[page as usize] = step as u8;
+                write(&fs, ino, page * PAGE, &[step as u8; PAGE as usize]).await?;
+                if step % 10 == 0 {
+                    fs.fsync(ino).await?;
+                }
+            }
+            fs.fsync(ino).await?;
+            Ok(model)
+        });
+        let shown = image(disk);
+        let disk = Box::new(RamDisk::with_image(shown.clone(), Geometry::plain("ram", shown.pages())));
+        let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::AsItIs, move |fs, _| async move {
+            let ino = fs.lookup(fs.root(), b"file").await?;
+            for (page, byte) in (0..).zip(model) {
+                let found = fs.read(ino, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+                assert_eq!(found, [byte; PAGE as usize], "seed {seed}, page {page}");
+            }
+            Ok(())
+        });
+        // The checkpoint that ends a recovery, without an unmount.
+        assert_clean(&image(disk));
+    }
+}

@@ -1,0 +1,17 @@
+//! F2FS, its checker and its mkfs, in one program: so its types are compiled once.
+
+#[path = "../operations/mod.rs"]
+mod operations;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod behind_the_end;
+mod check;
+mod files;
+mod full;
+mod gate;
+mod linux;
+mod mkfs;
+mod model;
+mod sections;
+mod stage;
