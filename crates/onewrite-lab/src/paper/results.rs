@@ -10,7 +10,7 @@ use onewrite_fs::journal::Padding;
 use super::cell::{Cell, Work};
 use super::entry::Duration;
 use super::false_recovery::{FalseRecoveries, false_recoveries};
-use super::measure::{Measured, rounded, run};
+use super::measure::run;
 use super::scoreboard::{Row, scoreboard};
 use super::scores::{Outcome, Scores};
 use crate::cores::side_by_side;
@@ -168,21 +168,24 @@ impl ResultsStudy {
         let tables = tables.collect();
         let columns = works.into_iter().map(|(name, _)| name).collect();
         if !self.rows {
-            return Ok(JournalResults { columns, tables, rows: Vec::new(), false_recoveries: Vec::new() });
+            return Ok(JournalResults { columns, tables, rows: Scores::default(), false_recoveries: Vec::new() });
         }
         let rows = self.measure_rows(watch)?;
         Ok(JournalResults { columns, tables, rows, false_recoveries: false_recoveries()? })
     }
 
-    fn measure_rows(&self, watch: &(dyn Fn(usize) + Sync)) -> Result<Vec<Measured>, LabError> {
+    /// The rows; one that fails says why, and the others stand.
+    fn measure_rows(&self, watch: &(dyn Fn(usize) + Sync)) -> Result<Scores, LabError> {
         let is_ours = |row: &Row| FAMILIES.iter().any(|family| row.id.starts_with(family));
         let wanted = |row: &Row| row.can_run() && is_ours(row) && row.duration() != Duration::MinutesOfFiles;
         let rows: Vec<Row> = scoreboard()?.into_iter().filter(wanted).collect();
-        side_by_side(0, rows.len(), |place| {
-            let measured = run(&rows[place]);
+        let outcomes = side_by_side(0, rows.len(), |place| {
+            let row = &rows[place];
+            let outcome = run(row).map_or_else(|why| Outcome::Failed(row.clone(), why.to_string()), Outcome::Measured);
             watch(rows.len());
-            measured
-        })
+            Ok(outcome)
+        })?;
+        Ok(Scores(outcomes))
     }
 }
 
@@ -226,7 +229,7 @@ struct Table {
 pub struct JournalResults {
     columns: Vec<String>,
     tables: Vec<Table>,
-    rows: Vec<Measured>,
+    rows: Scores,
     false_recoveries: Vec<FalseRecoveries>,
 }
 
@@ -242,7 +245,7 @@ impl JournalResults {
         for table in &self.tables {
             self.table(table, &mut text);
         }
-        if !self.rows.is_empty() {
+        if !self.rows.0.is_empty() {
             self.papers(&mut text);
         }
         if !self.false_recoveries.is_empty() {
@@ -258,14 +261,12 @@ impl JournalResults {
     }
 
     fn papers(&self, text: &mut String) {
-        let scores = Scores(self.rows.iter().cloned().map(Outcome::Measured).collect());
-        let counts = scores.tally().total();
+        let counts = self.rows.tally().total();
         let head = "| row | paper | measured | verdict | where | cases |\n|---|---|---|---|---|---|";
         writeln!(text, "## The papers beside it\n\n{counts}.\n\n{head}").expect("a string");
-        for measured in &self.rows {
-            let Row { id, metric, paper, .. } = &measured.row;
-            let (value, words) = (rounded(measured.measured), measured.words());
-            let (places, cases) = (measured.places(), measured.cases_in_words());
+        for outcome in &self.rows.0 {
+            let Row { id, metric, paper, .. } = outcome.row();
+            let [value, words, places, cases] = outcome.cells();
             writeln!(text, "| `{id}`: {metric} | {paper} | {value} | {words} | {places} | {cases} |")
                 .expect("a string");
         }

@@ -140,17 +140,22 @@ impl Outcome {
         }
     }
 
-    /// A line of the page's table.
-    fn line(&self) -> String {
-        let Row { id, kind, paper, unit, metric, .. } = self.row();
-        let nothing = |why: String| ("–".to_owned(), why, String::new(), String::new());
-        let (figure, verdict, places, cases) = match self {
+    /// Figure, verdict, places and cases.
+    pub(super) fn cells(&self) -> [String; 4] {
+        let nothing = |why: String| ["–".to_owned(), why, String::new(), String::new()];
+        match self {
             Outcome::Measured(measured) => {
-                (rounded(measured.measured), measured.words(), measured.places(), measured.cases_in_words())
+                [rounded(measured.measured), measured.words(), measured.places(), measured.cases_in_words()]
             }
             Outcome::Failed(_, why) => nothing(format!("failed: {why}")),
             Outcome::NotRun(_, why) => nothing(format!("not run: {why}")),
-        };
+        }
+    }
+
+    /// A line of the page's table.
+    fn line(&self) -> String {
+        let Row { id, kind, paper, unit, metric, .. } = self.row();
+        let [figure, verdict, places, cases] = self.cells();
         let (id, kind, paper) = (format!("`{id}`"), kind.name().to_owned(), paper.to_string());
         let cells = [&id, &kind, &paper, &figure, unit, &verdict, &places, &cases, metric];
         format!("| {} |\n", cells.map(|cell| cell.replace('|', "/").replace('\n', " ")).join(" | "))
