@@ -1,6 +1,6 @@
 //! A mounted file system of any kind that Onewrite writes: ext4 and F2FS. The superblock says which it is.
 //!
-//! Atomic files and shared pages are ext4's; F2FS refuses them.
+//! Shared pages are ext4's; F2FS refuses them.
 
 use onewrite_block::DevicePort;
 
@@ -309,74 +309,69 @@ impl FileSystem for AnyFs {
     }
 }
 
-const DRAFTS: &str = "atomic files";
-
 impl AtomicFiles for AnyFs {
     fn has_drafts(&self) -> bool {
-        self.ext4(DRAFTS).is_ok_and(AtomicFiles::has_drafts)
+        of_fs!(self, fs => fs.has_drafts())
     }
 
     fn begin_draft(&self) -> FsResult<DraftId> {
-        self.ext4(DRAFTS)?.begin_draft()
+        of_fs!(self, fs => fs.begin_draft())
     }
 
     async fn claim(&self, draft: DraftId, ino: Ino) -> FsResult<()> {
-        self.ext4(DRAFTS)?.claim(draft, ino).await
+        of_fs!(self, fs => fs.claim(draft, ino).await)
     }
 
     async fn claimant(&self, ino: Ino) -> FsResult<Option<DraftId>> {
-        match self {
-            AnyFs::Ext4(fs) => fs.claimant(ino).await,
-            AnyFs::F2fs(_) => Ok(None),
-        }
+        of_fs!(self, fs => fs.claimant(ino).await)
     }
 
     fn is_draft_changed(&self, draft: DraftId) -> FsResult<bool> {
-        self.ext4(DRAFTS)?.is_draft_changed(draft)
+        of_fs!(self, fs => fs.is_draft_changed(draft))
     }
 
     fn draft_size(&self, draft: DraftId, ino: Ino) -> FsResult<u64> {
-        self.ext4(DRAFTS)?.draft_size(draft, ino)
+        of_fs!(self, fs => fs.draft_size(draft, ino))
     }
 
     async fn draft_read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
-        self.ext4(DRAFTS)?.draft_read(draft, ino, offset, length).await
+        of_fs!(self, fs => fs.draft_read(draft, ino, offset, length).await)
     }
 
     async fn draft_write(&self, draft: DraftId, ino: Ino, position: Position, content: Content<'_>) -> FsResult<u64> {
-        self.ext4(DRAFTS)?.draft_write(draft, ino, position, content).await
+        of_fs!(self, fs => fs.draft_write(draft, ino, position, content).await)
     }
 
     async fn draft_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
-        self.ext4(DRAFTS)?.draft_set_size(draft, ino, size).await
+        of_fs!(self, fs => fs.draft_set_size(draft, ino, size).await)
     }
 
     async fn draft_punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
-        self.ext4(DRAFTS)?.draft_punch(draft, ino, offset, length).await
+        of_fs!(self, fs => fs.draft_punch(draft, ino, offset, length).await)
     }
 
     async fn draft_create(&self, draft: DraftId, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
-        self.ext4(DRAFTS)?.draft_create(draft, directory, name, node).await
+        of_fs!(self, fs => fs.draft_create(draft, directory, name, node).await)
     }
 
     async fn draft_unlink(&self, draft: DraftId, directory: Ino, name: &[u8]) -> FsResult<()> {
-        self.ext4(DRAFTS)?.draft_unlink(draft, directory, name).await
+        of_fs!(self, fs => fs.draft_unlink(draft, directory, name).await)
     }
 
     async fn draft_rename(&self, draft: DraftId, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()> {
-        self.ext4(DRAFTS)?.draft_rename(draft, from, to).await
+        of_fs!(self, fs => fs.draft_rename(draft, from, to).await)
     }
 
     async fn commit_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
-        self.ext4(DRAFTS)?.commit_drafts(drafts).await
+        of_fs!(self, fs => fs.commit_drafts(drafts).await)
     }
 
     async fn abort_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
-        self.ext4(DRAFTS)?.abort_drafts(drafts).await
+        of_fs!(self, fs => fs.abort_drafts(drafts).await)
     }
 
     async fn end_draft(&self, draft: DraftId) -> FsResult<()> {
-        self.ext4(DRAFTS)?.end_draft(draft).await
+        of_fs!(self, fs => fs.end_draft(draft).await)
     }
 }
 

@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 362] = [
+pub const ALL: [(Room, &str); 367] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -236,6 +236,10 @@ pub const ALL: [(Room, &str); 362] = [
     (Room::Drafts, "rename in a draft replaces a file"),
     (Room::Drafts, "draft takes the last name of a file"),
     (Room::Drafts, "claimed file changed outside its draft"),
+    (Room::Drafts, "several drafts in one commit of F2FS"),
+    (Room::Drafts, "draft of F2FS drops pages"),
+    (Room::Drafts, "commit of a draft finds no segment"),
+    (Room::Drafts, "commit of one file makes a checkpoint"),
     (Room::Shares, "share carried out as a draft"),
     (Room::Shares, "share within one file"),
     (Room::Shares, "share over written pages"),
@@ -324,6 +328,7 @@ pub const ALL: [(Room, &str); 362] = [
     (Room::F2fs, "fsync of a bound file makes a checkpoint"),
     (Room::F2fs, "fsync of a file with two names makes a checkpoint"),
     (Room::F2fs, "fsync in a new directory makes a checkpoint"),
+    (Room::F2fs, "fsync of nodes that may tear makes a checkpoint"),
     (Room::F2fs, "fsync under a taken over name makes a checkpoint"),
     (Room::F2fs, "fsync finds no room for its chain"),
     (Room::F2fs, "fsync has no nodes to write"),

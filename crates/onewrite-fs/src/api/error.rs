@@ -42,7 +42,7 @@ pub enum FsError {
     /// Drafts of atomic files would change more than one transaction of the log can hold.
     #[error(
         "drafts of atomic files would change {blocks} blocks; one commit takes {blocks_max}; commit or abort some, or \
-         mount with a larger page cache or make a larger log"
+         mount with a larger page cache or, on ext4, make a larger log"
     )]
     TooManyChanges {
         /// Blocks that all drafts together would change.

@@ -31,6 +31,7 @@ use super::survey::Survey;
 use super::views::Contents;
 use super::write::{ALLOCATION_STEP_BLOCKS, NewBlocks, map_credits};
 use crate::api::FsResult;
+use crate::drafts::Drafting;
 use crate::pages::{PAGE_BYTES, Run};
 
 /// Blocks kept for extent trees while any block is reserved: this many, plus one for every [`RESERVED_PER_TREE_BLOCK`]
@@ -166,7 +167,7 @@ impl Contents<'_> {
     /// A sentence with both numbers if they differ.
     pub(super) fn check_delayed(&self) -> Result<(), String> {
         let (reserved, delayed) = (self.groups().reserved_blocks(), self.inodes().delayed_pages());
-        let drafted = self.drafts().reserved_blocks();
+        let drafted = Drafting(self.volume()).reserved_blocks();
         if reserved != delayed + drafted {
             return Err(format!("{reserved} blocks are reserved for {delayed} delayed pages and {drafted} in drafts"));
         }

@@ -30,7 +30,6 @@ mod ops;
 mod options;
 mod orphans;
 mod rename;
-mod runs;
 #[cfg(test)]
 mod self_checks;
 mod share;

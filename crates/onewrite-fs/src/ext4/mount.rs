@@ -25,6 +25,7 @@ use super::volume::{Parts, Volume, put_superblock, take_superblock};
 use crate::api::{FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::devices::Devices;
+use crate::drafts::Drafting;
 use crate::journal::{
     CheckpointBy, CheckpointPace, Commit, Journal, JournalOptions, Recovered, RecoveryOptions, UnpackedChunks,
 };
@@ -220,7 +221,7 @@ impl Volume {
     /// Writes everything home and marks the image clean.
     pub(super) async fn unmount(&self) -> FsResult<()> {
         self.check_mounted()?;
-        self.atomics().end_all().await?;
+        Drafting(self).end_all().await?;
         if self.scope() != Scope::Full {
             self.contents().write_everything().await?;
         }

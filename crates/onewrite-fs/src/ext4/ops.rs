@@ -9,7 +9,6 @@ use std::rc::Rc;
 
 use onewrite_block::sync::RwGuard;
 
-use super::atomic::claimed;
 use super::dir::{ENTRY_CREDITS, Found, REMOVE_CREDITS, Search, Vacancy};
 use super::format::Inode;
 use super::format::time::TimeRoom;
@@ -25,6 +24,7 @@ use crate::api::{
     Ino, Manner, NewNode, Position, RenameManner,
 };
 use crate::content::Content;
+use crate::drafts::expect_unclaimed;
 use crate::ext4::format::InodeNo;
 use crate::journal::Handle;
 use crate::names::{check_link_target, check_name, display, refuse_dots};
@@ -180,7 +180,7 @@ impl FileSystem for Ext4 {
         node.expect_undeleted()?;
         if let Some(size) = changes.size {
             node.expect_file()?;
-            expect_unclaimed(&node)?;
+            expect_unclaimed(&*node)?;
             volume.contents().check_end(&node, size)?;
             volume.contents().set_size(&node, size).await?;
         }
@@ -335,14 +335,14 @@ impl FileSystem for Ext4 {
             check_direct(offset, content.length())?;
             let _held = node.lock().read().await;
             node.expect_undeleted()?;
-            expect_unclaimed(&node)?;
+            expect_unclaimed(&*node)?;
             if volume.contents().overwrite_direct(&node, offset, content).await? {
                 return Ok(offset);
             }
         }
         let _held = node.lock().write().await;
         node.expect_undeleted()?;
-        expect_unclaimed(&node)?;
+        expect_unclaimed(&*node)?;
         let offset = match position {
             Position::At(offset) => offset,
             Position::End => node.size(),
@@ -365,7 +365,7 @@ impl FileSystem for Ext4 {
         volume.contents().check_end(&node, offset.saturating_add(length))?;
         let _held = node.lock().write().await;
         node.expect_undeleted()?;
-        expect_unclaimed(&node)?;
+        expect_unclaimed(&*node)?;
         with_space!(volume, volume.contents().allocate_file(&node, offset..offset + length, allocation))
     }
 
@@ -428,16 +428,6 @@ impl FileSystem for Ext4 {
 
     async fn unmount(&self) -> FsResult<()> {
         self.volume().unmount().await
-    }
-}
-
-/// # Errors
-/// [`FsError::Busy`] if a draft has the file: only its owner may change the content.
-pub(super) fn expect_unclaimed(node: &Node) -> FsResult<()> {
-    onewrite_block::reached!("claimed file changed outside its draft", node.claimant().is_some());
-    match node.claimant() {
-        Some(draft) => Err(claimed(node, draft)),
-        None => Ok(()),
     }
 }
 

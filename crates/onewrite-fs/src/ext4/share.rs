@@ -27,7 +27,7 @@ use super::format::InodeNo;
 use super::inodes::Node;
 use super::mode::Scope;
 use super::mount::Ext4;
-use super::ops::{expect_unclaimed, with_space};
+use super::ops::with_space;
 use super::survey::Part;
 use super::views::Shares;
 use super::write::{NewBlocks, map_credits};
@@ -35,6 +35,7 @@ use crate::api::{FsError, FsResult, Manner, Position};
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::block::BlockNo;
 use crate::content::Content;
+use crate::drafts::expect_unclaimed;
 use crate::journal::Handle;
 use crate::pages::{Access, PAGE_BYTES};
 use crate::share::{ShareBy, SharePages, ShareRange, Sharing, check_ranges};
@@ -199,7 +200,7 @@ impl Shares<'_> {
         }
         for range in ranges {
             let node = &nodes[&InodeNo::from_ino(range.target)];
-            expect_unclaimed(node)?;
+            expect_unclaimed(&**node)?;
             self.contents().check_end(node, range.target_end())?;
             self.pages().tell(&**node, range.target_pages(), Access::Write);
             if range.target_end() > node.size() {

@@ -8,17 +8,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::change::NameChange;
-use super::claims::Left;
-use super::drafts::{DraftFile, NAME_BLOCKS, Origin};
-use super::names::Directories;
 use crate::api::{FsError, FsResult};
 use crate::atomic::DraftId;
-use crate::ext4::format::InodeNo;
+use crate::drafts::{Committing, Directories, DraftFile, DraftHost, Drafting, FileOf, Left, NameChange, Origin};
 use crate::ext4::inodes::Node;
 use crate::ext4::survey::Part;
 use crate::ext4::sync::Synced;
 use crate::ext4::views::Atomics;
+use crate::ext4::volume::Volume;
 use crate::ext4::write::NewBlocks;
 use crate::journal::{Handle, TransactionId};
 use crate::pages::page_key;
@@ -27,49 +24,21 @@ use crate::pages::page_key;
 struct Work {
     drafts: Vec<DraftId>,
     names: Vec<NameChange>,
-    directories: Directories,
+    directories: Directories<Node>,
     /// The files that change or lose a name, in lock order.
-    nodes: BTreeMap<InodeNo, Rc<Node>>,
+    nodes: BTreeMap<u64, Rc<Node>>,
 }
 
-/// Marks drafts as being committed, until dropped.
-struct Committing<'a> {
-    atomics: Atomics<'a>,
-    drafts: &'a [DraftId],
-}
-
-impl<'a> Committing<'a> {
-    /// # Errors
-    /// If a draft has ended or is being committed already.
-    fn begin(atomics: Atomics<'a>, drafts: &'a [DraftId]) -> FsResult<Committing<'a>> {
-        for (place, id) in drafts.iter().enumerate() {
-            let marked = match drafts[..place].contains(id) {
-                true => Err(FsError::Invalid(format!("draft {} is named twice", id.0))),
-                false => atomics.drafts().change(*id, |draft| draft.is_committing = true),
-            };
-            if let Err(error) = marked {
-                drop(Committing { atomics, drafts: &drafts[..place] });
-                return Err(error);
-            }
-        }
-        Ok(Committing { atomics, drafts })
+impl<'a> Atomics<'a> {
+    pub(super) fn drafting(&self) -> Drafting<'a, Volume> {
+        Drafting(self.volume())
     }
-}
 
-impl Drop for Committing<'_> {
-    fn drop(&mut self) {
-        for id in self.drafts {
-            self.atomics.drafts().change_committing(*id, |draft| draft.is_committing = false);
-        }
-    }
-}
-
-impl Atomics<'_> {
     /// See [`AtomicFiles::commit_drafts`](crate::AtomicFiles::commit_drafts).
     pub(super) async fn commit(&self, drafts: &[DraftId]) -> FsResult<()> {
         self.check_writable()?;
-        let committing = Committing::begin(*self, drafts)?;
-        let is_changed = drafts.iter().any(|id| self.is_changed(*id) == Ok(true));
+        let committing = Committing::begin(self.volume(), drafts)?;
+        let is_changed = drafts.iter().any(|id| self.drafting().is_changed(*id) == Ok(true));
         if !is_changed {
             onewrite_block::reached!("commit of drafts without changes");
             drop(committing);
@@ -81,8 +50,8 @@ impl Atomics<'_> {
         for directory in &directories {
             directories_held.push(directory.lock().write().await);
         }
-        for node in self.check_names(&work.directories, &work.names).await? {
-            work.nodes.insert(node.number(), node);
+        for node in self.drafting().check_names(&work.directories, &work.names).await? {
+            work.nodes.insert(node.file_number(), node);
         }
         let nodes: Vec<_> = work.nodes.values().cloned().collect();
         let mut nodes_held = Vec::with_capacity(nodes.len());
@@ -96,7 +65,7 @@ impl Atomics<'_> {
             Err(_) => Vec::new(),
         };
         drop((nodes_held, directories_held, committing));
-        let released = Left([kept, nodes.clone()].concat()).release(self).await;
+        let released = Left([kept, nodes.clone()].concat()).release(self.volume()).await;
         let tid = outcome?;
         released?;
         self.journal().request_shared_commit(tid);
@@ -108,7 +77,7 @@ impl Atomics<'_> {
     /// Makes the files of drafts without changes durable.
     async fn sync_files(&self, drafts: &[DraftId]) -> FsResult<()> {
         for id in drafts {
-            for node in self.nodes_of(*id)? {
+            for node in self.drafting().nodes_of(*id)? {
                 self.contents().sync_file(&node, Synced::Everything).await?;
             }
         }
@@ -119,7 +88,7 @@ impl Atomics<'_> {
         let mut work = Work {
             drafts: drafts.to_vec(),
             names: Vec::new(),
-            directories: Directories::new(),
+            directories: Directories::default(),
             nodes: BTreeMap::new(),
         };
         for id in drafts {
@@ -128,7 +97,7 @@ impl Atomics<'_> {
                 work.nodes.extend(draft.files.iter().map(|(number, file)| (*number, Rc::clone(&file.node))));
             })?;
         }
-        work.directories = self.directories_of(&work.names).await?;
+        work.directories = self.drafting().directories_of(&work.names).await?;
         Ok(work)
     }
 
@@ -139,7 +108,7 @@ impl Atomics<'_> {
     async fn publish(&self, work: &Work) -> FsResult<TransactionId> {
         let mut credits = 0;
         for id in &work.drafts {
-            credits += self.drafts().read(*id, |draft| draft.credits(self.group_count()))?;
+            credits += self.drafts().read(*id, |draft| draft.cost(self.volume()).changed)?;
         }
         onewrite_block::reached!("several drafts in one commit", work.drafts.len() > 1);
         let mut handle = self.journal().start(credits).await?;
@@ -154,7 +123,7 @@ impl Atomics<'_> {
     async fn make_changes(&self, handle: &mut Handle, work: &Work) -> FsResult<()> {
         for id in &work.drafts {
             let names = self.drafts().change_committing(*id, |draft| std::mem::take(&mut draft.names));
-            self.groups().reserve(self.groups().reserved_blocks() - names.len() as u64 * NAME_BLOCKS);
+            self.note_reserved(names.len() as u64 * Volume::NAME_COST.reserved, 0);
         }
         for change in &work.names {
             self.make_change(handle, &work.directories, change).await?;
@@ -178,21 +147,21 @@ impl Atomics<'_> {
     /// Makes the draft's files those that were just committed, and gives back what their maps did not need.
     fn note_committed(&self, id: DraftId) {
         let left = self.drafts().change_committing(id, |draft| {
-            let left = draft.reserved_blocks();
+            let left = draft.cost(self.volume()).reserved;
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
             left
         });
-        self.groups().reserve(self.groups().reserved_blocks() - left);
+        self.note_reserved(left, 0);
     }
 
     /// Makes the draft's content of a file the file's content.
-    async fn publish_file(&self, handle: &mut Handle, id: DraftId, file: &DraftFile) -> FsResult<()> {
+    async fn publish_file(&self, handle: &mut Handle, id: DraftId, file: &FileOf<Volume>) -> FsResult<()> {
         let node = &file.node;
         for run in file.dropped.runs() {
             onewrite_block::reached!("draft drops pages");
             self.contents().free_range(handle, node, run).await?;
         }
-        for run in file.new.runs() {
+        for run in file.plan.new.runs() {
             onewrite_block::reached!("draft fills holes");
             self.hand_over(id, node, run);
         }
@@ -205,9 +174,9 @@ impl Atomics<'_> {
 
     /// Gives the inode the draft's size and the time of the commit, unless that leaves it as it is: an overwrite within
     /// one tick of the clock logs no inode.
-    async fn publish_inode(&self, handle: &mut Handle, file: &DraftFile) -> FsResult<()> {
+    async fn publish_inode(&self, handle: &mut Handle, file: &FileOf<Volume>) -> FsResult<()> {
         let (node, stamp) = (&file.node, self.timestamp());
-        let changes_map = !(file.dropped.is_empty() && file.new.is_empty() && file.unwritten.is_empty());
+        let changes_map = !(file.dropped.is_empty() && file.plan.new.is_empty() && file.plan.unwritten.is_empty());
         let is_stamped = node.inode().mtime == stamp && node.inode().ctime == stamp;
         if changes_map || file.size != node.size() || !is_stamped {
             self.load_inode_block(node.number()).await?;
@@ -224,8 +193,8 @@ impl Atomics<'_> {
     /// Lets the reserved blocks of new pages be those of the node: allocation takes them from there. Does not wait.
     fn hand_over(&self, id: DraftId, node: &Node, pages: Range<u64>) {
         self.drafts().change_committing(id, |draft| {
-            let file = draft.files.get_mut(&node.number()).expect("a file stays in its draft while it commits");
-            file.new.remove(pages.clone());
+            let file = draft.files.get_mut(&node.file_number()).expect("a file stays in its draft while it commits");
+            file.plan.new.remove(pages.clone());
         });
         node.pending().delay(pages);
     }

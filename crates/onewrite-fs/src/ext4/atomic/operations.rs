@@ -1,9 +1,9 @@
 //! The API of atomic files on a mounted ext4.
 
-use super::change::{Name, NameChange};
 use crate::api::{FsError, FsResult, Ino, NewNode, Position};
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::content::{Content, Data};
+use crate::drafts::{Name, NameChange};
 use crate::ext4::mode::Scope;
 use crate::ext4::mount::Ext4;
 use crate::ext4::ops::with_space;
@@ -14,12 +14,12 @@ impl AtomicFiles for Ext4 {
     }
 
     fn begin_draft(&self) -> FsResult<DraftId> {
-        self.volume().atomics().begin_draft()
+        self.volume().atomics().drafting().begin_draft()
     }
 
     async fn claim(&self, draft: DraftId, ino: Ino) -> FsResult<()> {
         self.volume().syscall(0).await;
-        self.volume().atomics().claim(draft, ino).await
+        self.volume().atomics().drafting().claim(draft, ino).await
     }
 
     async fn claimant(&self, ino: Ino) -> FsResult<Option<DraftId>> {
@@ -27,15 +27,15 @@ impl AtomicFiles for Ext4 {
     }
 
     fn is_draft_changed(&self, draft: DraftId) -> FsResult<bool> {
-        self.volume().atomics().is_changed(draft)
+        self.volume().atomics().drafting().is_changed(draft)
     }
 
     fn draft_size(&self, draft: DraftId, ino: Ino) -> FsResult<u64> {
-        Ok(self.volume().atomics().file(draft, ino)?.size)
+        Ok(self.volume().atomics().drafting().file(draft, ino)?.size)
     }
 
     async fn draft_read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
-        let data = self.volume().atomics().read(draft, ino, offset, length).await?;
+        let data = self.volume().atomics().drafting().read(draft, ino, offset, length).await?;
         self.volume().syscall(data.length as u64).await;
         Ok(data)
     }
@@ -44,41 +44,41 @@ impl AtomicFiles for Ext4 {
         let volume = self.volume();
         volume.syscall(content.length()).await;
         volume.check_writable()?;
-        with_space!(volume, volume.atomics().write(draft, ino, position, content))
+        with_space!(volume, volume.atomics().drafting().write(draft, ino, position, content))
     }
 
     async fn draft_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        with_space!(volume, volume.atomics().set_size(draft, ino, size))
+        with_space!(volume, volume.atomics().drafting().set_size(draft, ino, size))
     }
 
     async fn draft_punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        with_space!(volume, volume.atomics().punch(draft, ino, offset, length))
+        with_space!(volume, volume.atomics().drafting().punch(draft, ino, offset, length))
     }
 
     async fn draft_create(&self, draft: DraftId, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
         let volume = self.volume();
         volume.syscall(0).await;
-        with_space!(volume, volume.atomics().create(draft, directory, name, node))
+        with_space!(volume, volume.atomics().drafting().create(draft, directory, name, node))
     }
 
     async fn draft_unlink(&self, draft: DraftId, directory: Ino, name: &[u8]) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         let change = NameChange::Unlink(Name::new((directory, name)));
-        with_space!(volume, volume.atomics().change_name(draft, change.clone()))
+        with_space!(volume, volume.atomics().drafting().change_name(draft, change.clone()))
     }
 
     async fn draft_rename(&self, draft: DraftId, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         let change = NameChange::Rename(Name::new(from), Name::new(to));
-        with_space!(volume, volume.atomics().change_name(draft, change.clone()))
+        with_space!(volume, volume.atomics().drafting().change_name(draft, change.clone()))
     }
 
     async fn commit_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
@@ -88,10 +88,10 @@ impl AtomicFiles for Ext4 {
 
     async fn abort_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {
         self.volume().syscall(0).await;
-        self.volume().atomics().abort(drafts).await
+        self.volume().atomics().drafting().abort(drafts).await
     }
 
     async fn end_draft(&self, draft: DraftId) -> FsResult<()> {
-        self.volume().atomics().end(draft).await
+        self.volume().atomics().drafting().end(draft).await
     }
 }

@@ -12,7 +12,7 @@ use onewrite_block::Runtime;
 use onewrite_block::sync::Signal;
 
 use crate::ext4::format::InodeNo;
-use crate::ext4::runs::Runs;
+use crate::runs::Runs;
 
 /// What the inode and the map of a file do not show yet.
 #[derive(Default)]

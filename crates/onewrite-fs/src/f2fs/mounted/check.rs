@@ -2,6 +2,7 @@
 
 use super::node_batch::OwnedNode;
 use super::volume::Volume;
+use crate::drafts::Drafting;
 
 impl Volume {
     /// # Errors
@@ -10,6 +11,10 @@ impl Volume {
         self.space.borrow().check()?;
         self.pages.check(self)?;
         self.check_stage()?;
+        let (drafted, needed) = (self.space.borrow().drafted(), Drafting(self).reserved_blocks());
+        if drafted != needed {
+            return Err(format!("{drafted} blocks are reserved for drafts, which need {needed}"));
+        }
         let numbers = self.numbers.borrow();
         for OwnedNode { owner, nid } in self.dirty_nodes.borrow().iter() {
             if !self.pages.holds(super::volume::node_key(*nid)) {

@@ -47,6 +47,14 @@ impl Checkpoints<'_> {
         outcome.inspect_err(|error| self.fail(error))
     }
 
+    /// Makes all that changed durable. The caller holds `changes` alone.
+    ///
+    /// # Errors
+    /// As [`Checkpoints::checkpoint`].
+    pub(super) async fn checkpoint_alone(&self) -> FsResult<()> {
+        self.make_checkpoint(Reason::Running).await.inspect_err(|error| self.fail(error))
+    }
+
     /// Whether anything differs from the last checkpoint.
     fn has_changes(&self) -> bool {
         !self.dirty_nodes.borrow().is_empty()

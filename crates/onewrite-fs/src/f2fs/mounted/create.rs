@@ -45,7 +45,7 @@ impl Directories<'_> {
     }
 
     /// Makes an inode without content.
-    async fn make_inode(&self, parent: Nid, name: &[u8], node: NewNode) -> FsResult<Rc<File>> {
+    pub(super) async fn make_inode(&self, parent: Nid, name: &[u8], node: NewNode) -> FsResult<Rc<File>> {
         self.space.borrow_mut().reserve(1)?;
         let taken = async {
             self.pages.make_room(self.volume()).await?;

@@ -9,6 +9,7 @@ use onewrite_block::Runtime;
 use onewrite_block::sync::RwLock;
 
 use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino, Timestamp};
+use crate::atomic::DraftId;
 use crate::f2fs::format::inode::{RawInode, Shape, inline, put_times};
 use crate::f2fs::format::{Inode, Nid};
 use crate::f2fs::view::stat;
@@ -34,6 +35,8 @@ pub(in crate::f2fs) struct File {
     bound_to: Cell<Option<u64>>,
     /// Syncs under way that write pages over their blocks.
     in_place_syncs: Cell<u32>,
+    /// The draft that alone may change its content.
+    claimant: Cell<Option<DraftId>>,
 }
 
 impl File {
@@ -56,6 +59,7 @@ impl File {
             is_changed: Cell::new(false),
             bound_to: Cell::new(None),
             in_place_syncs: Cell::new(0),
+            claimant: Cell::new(None),
         }
     }
 
@@ -179,6 +183,16 @@ impl File {
     /// Whether writeback writes pages over their blocks now.
     pub(super) fn is_in_place(&self) -> bool {
         self.in_place_syncs.get() > 0
+    }
+
+    /// The draft that alone may change its content.
+    pub(super) fn claimant(&self) -> Option<DraftId> {
+        self.claimant.get()
+    }
+
+    /// Gives the right to change its content to a draft, or to everybody.
+    pub(super) fn set_claimant(&self, draft: Option<DraftId>) {
+        self.claimant.set(draft);
     }
 
     pub(super) fn attributes(&self) -> Attributes {

@@ -113,8 +113,8 @@ impl FileView for F2fs {
 
     async fn space(&self) -> FsResult<Space> {
         let volume = self.volume();
-        let counts = volume.space.borrow().counts();
-        let (blocks, blocks_free) = (counts.user_blocks, counts.user_blocks.saturating_sub(counts.blocks));
+        let (counts, blocks_free) = (volume.space.borrow().counts(), volume.space.borrow().available_blocks());
+        let blocks = counts.user_blocks;
         // Numbers 0 to 2 are never given. Each node takes a block, too.
         let inodes = u64::from(volume.layout.nid_end() - ROOT_INODE.0).min(blocks);
         let inodes_free = inodes.saturating_sub(counts.nodes.into()).min(blocks_free);

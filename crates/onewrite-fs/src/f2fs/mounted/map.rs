@@ -117,7 +117,7 @@ impl Maps<'_> {
     /// Makes an empty node below `above`, whose number `slot` names it then.
     async fn make_node(&self, file: &File, above: Nid, slot: usize, offset: u32) -> FsResult<Nid> {
         let owner = file.number();
-        self.space.borrow_mut().reserve(1)?;
+        self.draft_commits().reserve_node(file)?;
         let taken = async {
             self.pages.make_room(self.volume()).await?;
             let nid = self.nodes().take_number(Some(owner)).await?;
@@ -127,7 +127,8 @@ impl Maps<'_> {
                 false => self.reload(above, owner).await.map(|()| nid),
             }
         };
-        let nid = taken.await.inspect_err(|_| self.space.borrow_mut().unreserve(1))?;
+        let nid = taken.await.inspect_err(|_| self.draft_commits().unreserve_node(file))?;
+        self.draft_commits().note_made(file, offset);
         onewrite_block::reached!("node of addresses made");
         onewrite_block::reached!("indirect node made", !crate::f2fs::format::path::is_direct(offset));
         self.space.borrow_mut().add_node(NodeRole::Other);

@@ -17,6 +17,7 @@
 //! - After a failed write of a node or checkpoint nothing changes any more ([`volume::Volume::fail`]).
 //! - Lock order: renames, directories by number, the file, `changes`.
 
+mod atomic;
 mod attributes;
 mod backing;
 mod balance;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use onewrite_block::sync::{RwLock, Signal, either};
 use onewrite_block::{DevicePort, Geometry, PAGE_SIZE};
 
+use super::atomic::Drafts;
 use super::files::Files;
 use super::gate::Gate;
 use super::numbers::Numbers;
@@ -22,6 +23,7 @@ use super::wanted::Wanted;
 use crate::api::{FsCounters, FsError, FsResult, Ino};
 use crate::block::BlockNo;
 use crate::devices::Devices;
+use crate::drafts::Drafting;
 use crate::f2fs::format::checkpoint::flags;
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::node;
@@ -146,6 +148,7 @@ impl Volume {
             return Err(FsError::Invalid("it is unmounted already".into()));
         }
         if !self.options.read_only {
+            Drafting(self).end_all().await?;
             self.sync_everything().await?;
             self.checkpoints().checkpoint_for(Reason::Unmount).await?;
             self.checkpoints().close_stage().await?;
@@ -196,7 +199,8 @@ async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, 
     options.check_in_place(ground == Ground::Zones, area.is_some())?;
     let tracking = if area.is_some() { Tracking::DirtyBytes } else { Tracking::Pages };
     let prompt_writeback = options.prompt_writeback;
-    let pages_options = PagesOptions { tracking, prompt_writeback, ..PagesOptions::default() };
+    let owned_pages_max = options.draft_blocks_max();
+    let pages_options = PagesOptions { tracking, prompt_writeback, owned_pages_max };
     let pages = Pages::new(port.clone(), cache, pages_options);
     Ok((Rc::new(volume_of((port, area.map(Stage::new)), options, tables, pages, space)), warnings))
 }
@@ -258,6 +262,7 @@ fn volume_of(
         names_gone: RefCell::new(BTreeSet::new()),
         sit_journal: RefCell::new(sit_journal),
         orphans: Orphans::default(),
+        drafts: Drafts::default(),
         gate: Gate::default(),
         is_unflushed: Cell::new(true),
         failure: RefCell::default(),

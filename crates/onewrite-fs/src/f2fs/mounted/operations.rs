@@ -16,6 +16,7 @@ use crate::api::{
     NewNode, Position, RenameManner,
 };
 use crate::content::Content;
+use crate::drafts::expect_unclaimed;
 use crate::f2fs::format::dentry::NewEntry;
 use crate::f2fs::format::inode::put_times;
 use crate::names::{check_link_target, check_name, display, refuse_dots};
@@ -55,6 +56,7 @@ impl FileSystem for F2fs {
         file.expect_undeleted()?;
         if let Some(size) = changes.size {
             file.expect_regular()?;
+            expect_unclaimed(&*file)?;
             volume.contents().check_end(&file, size)?;
         }
         as_change!(volume, volume.change_attributes(&file, changes))
@@ -135,7 +137,13 @@ impl FileSystem for F2fs {
             (volume.directories().directory(from.0).await?, volume.directories().directory(to.0).await?);
         let _directories = lock_both(&source, &target).await;
         target.expect_named()?;
-        as_change!(volume, volume.directories().rename_locked((&source, from.1), (&target, to.1), manner))
+        let (from, to) = ((&source, from.1), (&target, to.1));
+        let renaming = volume.directories().prepare_rename(from, to, manner).await?;
+        let _files = match renaming.files() {
+            (Some(file), other) => Some(lock_both(file, other.unwrap_or(file)).await),
+            _ => None,
+        };
+        as_change!(volume, volume.directories().rename_locked(from, to, &renaming))
     }
 
     async fn open(&self, ino: Ino) -> FsResult<()> {
@@ -159,6 +167,7 @@ impl FileSystem for F2fs {
         file.expect_regular()?;
         let _held = file.lock().write().await;
         file.expect_undeleted()?;
+        expect_unclaimed(&*file)?;
         let offset = match position {
             Position::At(offset) => offset,
             Position::End => file.size(),
@@ -181,6 +190,7 @@ impl FileSystem for F2fs {
         volume.contents().check_end(&file, offset.saturating_add(length))?;
         let _held = file.lock().write().await;
         file.expect_undeleted()?;
+        expect_unclaimed(&*file)?;
         as_change!(volume, volume.contents().allocate_file(&file, offset..offset + length, allocation))
     }
 

@@ -184,6 +184,11 @@ impl F2fsOptions {
 }
 
 impl F2fsOptions {
+    /// Blocks that the commit of all drafts together may change: a quarter of the page cache.
+    pub(super) const fn draft_blocks_max(&self) -> usize {
+        self.cache_pages / 4
+    }
+
     /// # Errors
     /// [`FsError::Unsupported`] if pages cannot be written over their blocks as wanted.
     pub(super) fn check_in_place(&self, has_zones: bool, has_stage: bool) -> FsResult<()> {

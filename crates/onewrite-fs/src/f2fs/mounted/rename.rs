@@ -15,9 +15,38 @@ use crate::names::{check_name, display};
 
 type Name<'a> = (&'a Rc<File>, &'a [u8]);
 
+/// What a rename does.
+pub(super) enum Renaming {
+    /// Both names are those of one file.
+    Nothing,
+    /// The name is new.
+    Move(Rc<File>),
+    /// The name was another's.
+    Replace(Rc<File>, Rc<File>),
+    /// Two names change places.
+    Exchange(Rc<File>, Rc<File>),
+}
+
+impl Renaming {
+    /// The files that it changes; the caller of [`Directories::rename_locked`] holds their locks alone.
+    pub(super) fn files(&self) -> (Option<&File>, Option<&File>) {
+        match self {
+            Renaming::Nothing => (None, None),
+            Renaming::Move(file) => (Some(file), None),
+            Renaming::Replace(file, other) | Renaming::Exchange(file, other) => (Some(file), Some(other)),
+        }
+    }
+}
+
 impl Directories<'_> {
-    /// Renames with both directories locked; see `FileSystem::rename`. The caller holds `changes`.
-    pub(super) async fn rename_locked(&self, from: Name<'_>, to: Name<'_>, manner: RenameManner) -> FsResult<()> {
+    /// Looks what a rename does, and whether it may, with both directories locked; see `FileSystem::rename`. None of
+    /// the files that it changes is one of the two directories.
+    pub(super) async fn prepare_rename(
+        &self,
+        from: Name<'_>,
+        to: Name<'_>,
+        manner: RenameManner,
+    ) -> FsResult<Renaming> {
         let found = self.expect_name(from.0, from.1).await?;
         check_name(to.1)?;
         let file = self.nodes().file(found.ino()).await?;
@@ -30,22 +59,55 @@ impl Directories<'_> {
         if file.is_directory() {
             self.expect_outside(&file, to.0).await?;
         }
-        match (replaced, manner) {
-            (None, _) => {
-                let _held = file.lock().write().await;
+        let other = match replaced {
+            None => return Ok(Renaming::Move(file)),
+            Some(other) if other.nid == found.nid => return Ok(Renaming::Nothing),
+            Some(other) => self.nodes().file(other.ino()).await?,
+        };
+        match manner {
+            RenameManner::Exchange => {
+                if other.is_directory() {
+                    self.expect_outside(&other, from.0).await?;
+                }
+                Ok(Renaming::Exchange(file, other))
+            }
+            _ => {
+                self.expect_replaceable(from, to, (&file, &other)).await?;
+                Ok(Renaming::Replace(file, other))
+            }
+        }
+    }
+
+    /// Renames with both directories and the files locked, as [`Directories::prepare_rename`] said. The caller holds
+    /// `changes`.
+    pub(super) async fn rename_locked(&self, from: Name<'_>, to: Name<'_>, renaming: &Renaming) -> FsResult<()> {
+        match renaming {
+            Renaming::Nothing => Ok(()),
+            Renaming::Move(file) => {
                 let new = NewEntry { ino: file.number(), kind: file.kind(), name: to.1 };
                 self.add_name(to.0, new).await?;
-                self.finish_move(from, to, &file, 0).await
+                self.finish_move(from, to, file, 0).await
             }
-            (Some(other), _) if other.nid == found.nid => Ok(()),
-            (Some(other), RenameManner::Exchange) => {
-                let other = self.nodes().file(other.ino()).await?;
-                self.exchange(from, to, &file, &other).await
-            }
-            (Some(other), _) => {
-                let victim = self.nodes().file(other.ino()).await?;
-                self.replace(from, to, &file, &victim).await
-            }
+            Renaming::Exchange(file, other) => self.exchange(from, to, file, other).await,
+            Renaming::Replace(file, victim) => self.replace(from, to, file, victim).await,
+        }
+    }
+
+    /// # Errors
+    /// If one of two files cannot replace the other.
+    async fn expect_replaceable(&self, from: Name<'_>, to: Name<'_>, files: (&Rc<File>, &Rc<File>)) -> FsResult<()> {
+        let (file, victim) = files;
+        if victim.is_directory() {
+            // The victim may contain the moved inode, at any depth.
+            self.expect_outside(victim, from.0).await.map_err(|error| match error {
+                FsError::Invalid(_) => FsError::NotEmpty(display(to.1)),
+                other => other,
+            })?;
+        }
+        match (file.is_directory(), victim.is_directory()) {
+            (true, false) => Err(FsError::NotDirectory(display(to.1))),
+            (false, true) => Err(FsError::IsDirectory(display(to.1))),
+            _ => Ok(()),
         }
     }
 
@@ -71,21 +133,9 @@ impl Directories<'_> {
     }
 
     async fn replace(&self, from: Name<'_>, to: Name<'_>, file: &Rc<File>, victim: &Rc<File>) -> FsResult<()> {
-        if victim.is_directory() {
-            // The victim may contain the moved inode, at any depth.
-            self.expect_outside(victim, from.0).await.map_err(|error| match error {
-                FsError::Invalid(_) => FsError::NotEmpty(display(to.1)),
-                other => other,
-            })?;
+        if victim.is_directory() && !self.is_empty_directory(victim).await? {
+            return Err(FsError::NotEmpty(display(to.1)));
         }
-        match (file.is_directory(), victim.is_directory()) {
-            (true, false) => return Err(FsError::NotDirectory(display(to.1))),
-            (false, true) => return Err(FsError::IsDirectory(display(to.1))),
-            (true, true) if !self.is_empty_directory(victim).await? => return Err(FsError::NotEmpty(display(to.1))),
-            _ => (),
-        }
-        let (first, second) = if file.number() < victim.number() { (file, victim) } else { (victim, file) };
-        let _held = (first.lock().write().await, second.lock().write().await);
         self.retarget_name(to.0, NewEntry { ino: file.number(), kind: file.kind(), name: to.1 }).await?;
         self.finish_move(from, to, file, u32::from(victim.is_directory())).await?;
         self.contents().drop_link(victim).await
@@ -104,11 +154,6 @@ impl Directories<'_> {
     }
 
     async fn exchange(&self, from: Name<'_>, to: Name<'_>, file: &Rc<File>, other: &Rc<File>) -> FsResult<()> {
-        if other.is_directory() {
-            self.expect_outside(other, from.0).await?;
-        }
-        let (first, second) = if file.number() < other.number() { (file, other) } else { (other, file) };
-        let _held = (first.lock().write().await, second.lock().write().await);
         self.retarget_name(to.0, NewEntry { ino: file.number(), kind: file.kind(), name: to.1 }).await?;
         self.retarget_name(from.0, NewEntry { ino: other.number(), kind: other.kind(), name: from.1 }).await?;
         let crosses = from.0.number() != to.0.number();

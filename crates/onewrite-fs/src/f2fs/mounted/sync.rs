@@ -64,19 +64,36 @@ impl Syncs<'_> {
                 self.checkpoints().checkpoint().await?;
                 continue;
             }
-            let _changes = self.changes.read().await;
+            let changes = self.changes.read().await;
             self.check_writable()?;
-            if self.needs_checkpoint(file, what) {
-                break;
-            }
-            let round = match self.place_for_sync(file, what).await {
-                Err(FsError::NoSpace { .. }) => break,
-                placed => placed?,
-            };
-            drop((_changes, held));
-            return self.wait_for_round(round).await;
+            let round = self.place(file, what).await?;
+            drop((changes, held));
+            return self.finish(round).await;
         }
         self.checkpoints().checkpoint().await
+    }
+
+    /// Gives the changed nodes of a file without dirty pages their addresses. Returns the round that writes them; `None`
+    /// if it takes a checkpoint. The caller holds the file's lock, and `changes`.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn place(&self, file: &Rc<File>, what: Synced) -> FsResult<Option<u64>> {
+        if self.needs_checkpoint(file, what) {
+            return Ok(None);
+        }
+        match self.place_for_sync(file, what).await {
+            Err(FsError::NoSpace { .. }) => Ok(None),
+            placed => placed.map(Some),
+        }
+    }
+
+    /// Makes durable what [`Syncs::place`] placed. The caller holds no `changes`.
+    pub(super) async fn finish(&self, round: Option<u64>) -> FsResult<()> {
+        match round {
+            Some(round) => self.wait_for_round(round).await,
+            None => self.checkpoints().checkpoint().await,
+        }
     }
 
     /// Whether a sync of the file has so few pages that they go over their blocks.
@@ -88,10 +105,13 @@ impl Syncs<'_> {
     /// Whether recovery could not roll an fsync of the file forward.
     fn needs_checkpoint(&self, file: &File, what: Synced) -> bool {
         let has_changed = file.is_changed() || what == Synced::Everything && file.is_unsaved();
-        let has_nodes = !self.nodes().dirty_nodes_of(file.number()).is_empty();
-        if !has_changed && !has_nodes {
+        let nodes = self.nodes().dirty_nodes_of(file.number());
+        if !has_changed && nodes.is_empty() {
             return false;
         }
+        // Only inodes have a checksum.
+        let may_tear = self.port.geometry().atomic_write_pages == 0 && nodes.iter().any(|nid| *nid != file.number());
+        onewrite_block::reached!("fsync of nodes that may tear makes a checkpoint", may_tear);
         let raw = file.raw();
         let parent = Nid(raw.i_pino.get());
         let is_new = self.numbers.borrow().is_new(file.number());
@@ -107,6 +127,7 @@ impl Syncs<'_> {
         onewrite_block::reached!("fsync under a taken over name makes a checkpoint", is_new && is_taken_over());
         onewrite_block::reached!("fsync finds no room for its chain", !finds_room);
         file.kind() != FileKind::Regular
+            || may_tear
             || !finds_room
             || raw.i_links.get() != 1
             || file.is_bound_to(self.version())

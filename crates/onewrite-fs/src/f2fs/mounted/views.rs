@@ -16,6 +16,8 @@ views! {
     ExtendedAttributes by extended_attributes;
     /// The fsync of a file (`sync`).
     Syncs by syncs;
+    /// The commits of drafts of atomic files (`atomic`).
+    DraftCommits by draft_commits;
     /// Checkpoints and the packs that hold them (`checkpoint`, `pack`).
     Checkpoints by checkpoints;
     /// Space won back in time (`clean`, `balance`).

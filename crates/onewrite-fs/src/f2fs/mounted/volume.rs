@@ -8,6 +8,7 @@ use onewrite_block::sync::{RwLock, Signal};
 use onewrite_block::{Cause, DevicePort, Nanos, Page, Request, Runtime};
 use onewrite_cache::PageKey;
 
+use super::atomic::Drafts;
 use super::file::File;
 use super::files::Files;
 use super::gate::Gate;
@@ -53,6 +54,7 @@ pub(in crate::f2fs) struct Volume {
     /// Entries of the SIT that the last checkpoint's journal holds.
     pub(super) sit_journal: RefCell<BTreeMap<SegmentNo, SitEntry>>,
     pub(super) orphans: Orphans,
+    pub(super) drafts: Drafts,
     pub(super) changes: RwLock,
     pub(super) renames: RwLock,
     pub(super) gate: Gate,

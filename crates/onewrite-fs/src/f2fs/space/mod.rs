@@ -74,6 +74,8 @@ pub(super) struct Space {
     /// Summaries of full segments that are still to be written.
     full: BTreeMap<BlockNo, Page>,
     counts: Counts,
+    /// Blocks that the commits of drafts will take: neither in use nor to be had.
+    drafted: u64,
     /// Seconds that the file system has been mounted in its life.
     pub(super) age: u64,
 }
@@ -127,6 +129,7 @@ impl Space {
             uses_reserve: false,
             full: BTreeMap::new(),
             counts,
+            drafted: 0,
             age: raw.elapsed_time.get(),
         };
         for section in space.sections.all().filter(|section| space.is_vacant(section)).collect::<Vec<_>>() {
@@ -151,13 +154,47 @@ impl Space {
     /// # Errors
     /// [`FsError::NoSpace`] if files and nodes may not take so many.
     pub(super) fn reserve(&mut self, blocks: u64) -> FsResult<()> {
-        let free = self.counts.user_blocks.saturating_sub(self.counts.blocks);
+        self.expect_room(blocks)?;
+        self.counts.blocks += blocks;
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`FsError::NoSpace`] if files, nodes and drafts may not take `blocks` more.
+    pub(super) fn expect_room(&self, blocks: u64) -> FsResult<()> {
+        let free = self.available_blocks();
         if blocks > free {
             onewrite_block::reached!("no free block of F2FS left");
             return Err(FsError::NoSpace { what: "blocks", needed: blocks, free });
         }
-        self.counts.blocks += blocks;
         Ok(())
+    }
+
+    /// Blocks that files, nodes and drafts may still take.
+    pub(super) fn available_blocks(&self) -> u64 {
+        self.counts.user_blocks.saturating_sub(self.counts.blocks + self.drafted)
+    }
+
+    /// Blocks that the commits of drafts will take.
+    pub(super) fn drafted(&self) -> u64 {
+        self.drafted
+    }
+
+    /// Notes that the commits of drafts will take `after` blocks in place of `before`.
+    pub(super) fn note_drafted(&mut self, before: u64, after: u64) {
+        self.drafted = (self.drafted + after).saturating_sub(before);
+    }
+
+    /// Counts `blocks` in use that a draft had reserved.
+    pub(super) fn take_drafted(&mut self, blocks: u64) {
+        self.drafted = self.drafted.saturating_sub(blocks);
+        self.counts.blocks += blocks;
+    }
+
+    /// Undoes [`Space::take_drafted`].
+    pub(super) fn return_drafted(&mut self, blocks: u64) {
+        self.drafted += blocks;
+        self.unreserve(blocks);
     }
 
     /// Counts `blocks` fewer in use.

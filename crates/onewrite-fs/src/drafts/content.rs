@@ -5,22 +5,19 @@ use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
 
-use super::drafts::DraftFile;
+use super::claims::Drafting;
+use super::host::{Claimable, DraftHost, FileOf};
 use crate::api::{FsResult, Ino, Position};
 use crate::atomic::DraftId;
 use crate::content::{Content, Data};
-use crate::ext4::inodes::Node;
-use crate::ext4::map::Mapping;
-use crate::ext4::survey::Part;
-use crate::ext4::views::Atomics;
-use crate::pages::{Access, PAGE_BYTES, page_key};
+use crate::pages::{Access, PAGE_BYTES, PagedFile, page_key};
 
 /// The first page that no file can have.
 const PAGES_END: u64 = 1 << 32;
 
-impl Atomics<'_> {
+impl<H: DraftHost> Drafting<'_, H> {
     /// See [`AtomicFiles::draft_read`](crate::AtomicFiles::draft_read).
-    pub(super) async fn read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
+    pub(crate) async fn read(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<Data> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().read().await;
         let file = self.file(draft, ino)?;
@@ -29,7 +26,7 @@ impl Atomics<'_> {
             return Ok(Data::default());
         }
         let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-        self.pages().tell(&*node, pages.clone(), Access::Read);
+        self.page_layer().tell(&*node, pages.clone(), Access::Read);
         let mut read = Vec::with_capacity((pages.end - pages.start) as usize);
         for index in pages.clone() {
             read.push(self.page(draft, &file, index, pages.end).await?);
@@ -38,24 +35,24 @@ impl Atomics<'_> {
     }
 
     /// A page as the draft has it; reads the pages behind it, before `stop`, with it. The caller holds the node's lock.
-    async fn page(&self, draft: DraftId, file: &DraftFile, index: u64, stop: u64) -> FsResult<Page> {
+    async fn page(&self, draft: DraftId, file: &FileOf<H>, index: u64, stop: u64) -> FsResult<Page> {
         let committed = file.node.size();
         if file.private.contains(index) {
             let key = page_key(&*file.node, index);
-            let page = self.pages().owned_pages().private_page(draft.owner(), key);
+            let page = self.page_layer().owned_pages().private_page(draft.owner(), key);
             return Ok(page.expect("the page layer keeps what `private` names"));
         }
         if file.dropped.contains(index) || index * PAGE_BYTES >= committed {
             return Ok(Page::ZEROS);
         }
         let limit = committed.div_ceil(PAGE_BYTES).min(stop);
-        let mut page = self.pages().file_page(self.volume(), &file.node, index, limit).await?;
+        let mut page = self.page_layer().file_page(self.0, &file.node, index, limit).await?;
         clear(&mut page, (committed - index * PAGE_BYTES).min(PAGE_BYTES) as usize..PAGE_SIZE);
         Ok(page)
     }
 
     /// See [`AtomicFiles::draft_write`](crate::AtomicFiles::draft_write).
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         draft: DraftId,
         ino: Ino,
@@ -70,12 +67,12 @@ impl Atomics<'_> {
             Position::End => file.size,
         };
         let end = offset.saturating_add(content.length());
-        self.contents().check_end(&node, end)?;
+        self.expect_end(&node, end)?;
         if content.length() == 0 {
             return Ok(offset);
         }
         let indexes = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-        self.pages().tell(&*node, indexes.clone(), Access::Write);
+        self.page_layer().tell(&*node, indexes.clone(), Access::Write);
         let mut pages = self.last_page_if_passed(draft, &file, indexes.start).await?;
         for index in indexes {
             let page = match content.whole_page(offset, index) {
@@ -95,11 +92,11 @@ impl Atomics<'_> {
     }
 
     /// See [`AtomicFiles::draft_set_size`](crate::AtomicFiles::draft_set_size).
-    pub(super) async fn set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
+    pub(crate) async fn set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().write().await;
         let mut file = self.file(draft, ino)?;
-        self.contents().check_end(&node, size)?;
+        self.expect_end(&node, size)?;
         let pages = if size >= file.size {
             let next = if size > file.size { u64::MAX } else { 0 };
             self.last_page_if_passed(draft, &file, next).await?
@@ -114,7 +111,7 @@ impl Atomics<'_> {
     }
 
     /// See [`AtomicFiles::draft_punch`](crate::AtomicFiles::draft_punch).
-    pub(super) async fn punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
+    pub(crate) async fn punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().write().await;
         let mut file = self.file(draft, ino)?;
@@ -134,7 +131,7 @@ impl Atomics<'_> {
 
     /// The page of the draft's last byte, with zeros behind the end of the file, if the file is about to grow beyond
     /// it and it is not private yet. Its block may hold anything behind the end.
-    async fn last_page_if_passed(&self, draft: DraftId, file: &DraftFile, next: u64) -> FsResult<Vec<(u64, Page)>> {
+    async fn last_page_if_passed(&self, draft: DraftId, file: &FileOf<H>, next: u64) -> FsResult<Vec<(u64, Page)>> {
         let last = file.size / PAGE_BYTES;
         let is_whole = file.size.is_multiple_of(PAGE_BYTES);
         if is_whole || next <= last || file.private.contains(last) || file.dropped.contains(last) {
@@ -144,7 +141,7 @@ impl Atomics<'_> {
     }
 
     /// The page of `bytes`, which lie in one page, with zeros there; nothing if it has zeros there already.
-    async fn zeroed(&self, draft: DraftId, file: &DraftFile, bytes: Range<u64>) -> FsResult<Vec<(u64, Page)>> {
+    async fn zeroed(&self, draft: DraftId, file: &FileOf<H>, bytes: Range<u64>) -> FsResult<Vec<(u64, Page)>> {
         if bytes.is_empty() {
             return Ok(Vec::new());
         }
@@ -156,41 +153,19 @@ impl Atomics<'_> {
     }
 
     /// Drops `pages` of a file: they read as zeros. The caller puts the file.
-    async fn drop_pages(&self, file: &mut DraftFile, pages: Range<u64>) -> FsResult<()> {
-        for runs in [&mut file.private, &mut file.new, &mut file.unwritten] {
-            runs.remove(pages.clone());
-        }
-        file.dropped.insert(pages);
-        file.dropped_extents = 0;
-        let mut index = 0;
-        while let Some(run) = file.dropped.first_from(index) {
-            file.dropped_extents += self.extents_in(&file.node, run.clone()).await?;
-            index = run.end;
-        }
-        Ok(())
-    }
-
-    /// Extents of the committed file that have blocks in `pages`; a group's worth of blocks at most counts as one.
-    async fn extents_in(&self, node: &Node, pages: Range<u64>) -> FsResult<usize> {
-        let (mut count, mut index) = (0, pages.start);
-        while index < pages.end {
-            index += match self.extents().map(node, index as u32).await? {
-                Mapping::Hole(length) => length,
-                Mapping::Mapped(extent) => {
-                    let length = u64::from(extent.length).min(pages.end - index);
-                    count += length.div_ceil(self.layout().blocks_per_group.into()) as usize;
-                    length
-                }
-            };
-        }
-        Ok(count)
+    async fn drop_pages(&self, file: &mut FileOf<H>, pages: Range<u64>) -> FsResult<()> {
+        file.private.remove(pages.clone());
+        file.dropped.insert(pages.clone());
+        self.plan_dropped(file, pages).await
     }
 
     /// Puts a changed file and the new content of some of its pages into the draft, all or nothing.
-    async fn put_pages(&self, draft: DraftId, mut file: DraftFile, pages: Vec<(u64, Page)>) -> FsResult<()> {
+    async fn put_pages(&self, draft: DraftId, mut file: FileOf<H>, pages: Vec<(u64, Page)>) -> FsResult<()> {
         for (index, _) in &pages {
             if !file.private.contains(*index) {
-                self.classify(&mut file, *index).await?;
+                onewrite_block::reached!("draft writes a page that it dropped", file.dropped.contains(*index));
+                self.plan_page(&mut file, *index).await?;
+                file.private.insert(*index..*index + 1);
             }
         }
         let node = Rc::clone(&file.node);
@@ -199,31 +174,12 @@ impl Atomics<'_> {
             before.private.without(&file.private)
         };
         self.put_file(draft, file)?;
-        let owned = self.pages().owned_pages();
-        gone.runs().for_each(|run| owned.drop_private_range(draft.owner(), node.file_number(), run));
+        let owned = self.page_layer().owned_pages();
+        gone.runs().for_each(|run| owned.drop_private_range(draft.owner(), node.number(), run));
         for (index, page) in pages {
             let put = owned.put_private(draft.owner(), page_key(&*node, index), page);
             put.expect("all drafts together fit into one transaction, and that into the bound of owned pages");
         }
-        Ok(())
-    }
-
-    /// Adds a page to the private ones, by what its block is now.
-    async fn classify(&self, file: &mut DraftFile, index: u64) -> FsResult<()> {
-        let alone = index..index + 1;
-        let parts = self.extents().survey(&file.node, alone.clone()).await?.into_parts();
-        onewrite_block::reached!("draft writes a page that it dropped", file.dropped.contains(index));
-        onewrite_block::reached!(
-            "draft writes into an unwritten extent",
-            matches!(parts.first(), Some(Part::Mapped(it)) if it.unwritten)
-        );
-        match parts.first() {
-            _ if file.dropped.contains(index) => file.new.insert(alone.clone()),
-            Some(Part::Mapped(extent)) if extent.unwritten => file.unwritten.insert(alone.clone()),
-            Some(Part::Mapped(_)) => 0,
-            _ => file.new.insert(alone.clone()),
-        };
-        file.private.insert(alone);
         Ok(())
     }
 }

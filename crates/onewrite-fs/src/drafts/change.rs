@@ -5,24 +5,24 @@ use crate::names::display;
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    pub(super) directory: Ino,
-    pub(super) name: Vec<u8>,
+pub(crate) struct Name {
+    pub(crate) directory: Ino,
+    pub(crate) name: Vec<u8>,
 }
 
 impl Name {
-    pub(super) fn new((directory, name): (Ino, &[u8])) -> Name {
+    pub(crate) fn new((directory, name): (Ino, &[u8])) -> Name {
         Name { directory, name: name.to_vec() }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         display(&self.name)
     }
 }
 
 /// A change of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NameChange {
+pub(crate) enum NameChange {
     /// A file that the draft created gets its name.
     Link(Ino, Name),
     /// A file loses a name.
@@ -32,7 +32,7 @@ pub(super) enum NameChange {
 }
 
 impl NameChange {
-    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Name> {
         let (first, second) = match self {
             NameChange::Link(_, name) | NameChange::Unlink(name) => (name, None),
             NameChange::Rename(from, to) => (from, Some(to)),

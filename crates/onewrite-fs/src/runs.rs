@@ -10,7 +10,7 @@ use std::ops::Range;
 /// # Invariants
 /// Runs are not empty and do not touch. [`Stored::Many`] holds two or more; a set has one form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Runs(Stored);
+pub(crate) struct Runs(Stored);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stored {
@@ -41,7 +41,7 @@ impl Stored {
 
 impl Runs {
     /// How many numbers it holds.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         match &self.0 {
             Stored::One(start, end) => end - start,
             Stored::Many(many) => many.count,
@@ -49,7 +49,7 @@ impl Runs {
     }
 
     /// How many runs they form.
-    pub(super) fn run_count(&self) -> usize {
+    pub(crate) fn run_count(&self) -> usize {
         match &self.0 {
             Stored::One(..) => usize::from(!self.is_empty()),
             Stored::Many(many) => many.runs.len(),
@@ -57,7 +57,7 @@ impl Runs {
     }
 
     /// The runs, in ascending order.
-    pub(super) fn runs(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> {
         let (one, many) = match &self.0 {
             Stored::One(start, end) => ((start < end).then_some(*start..*end), None),
             Stored::Many(many) => (None, Some(&many.runs)),
@@ -66,7 +66,7 @@ impl Runs {
     }
 
     /// The numbers that `other` lacks.
-    pub(super) fn without(&self, other: &Runs) -> Runs {
+    pub(crate) fn without(&self, other: &Runs) -> Runs {
         let mut rest = self.clone();
         for run in other.runs() {
             rest.remove(run);
@@ -74,16 +74,16 @@ impl Runs {
         rest
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0 == Stored::One(0, 0)
     }
 
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub(crate) fn contains(&self, number: u64) -> bool {
         self.end_at(number).is_some()
     }
 
     /// End of the run that holds `number`, if there is one.
-    pub(super) fn end_at(&self, number: u64) -> Option<u64> {
+    pub(crate) fn end_at(&self, number: u64) -> Option<u64> {
         match &self.0 {
             Stored::One(start, end) => (*start..*end).contains(&number).then_some(*end),
             Stored::Many(many) => many.end_at(number),
@@ -91,7 +91,7 @@ impl Runs {
     }
 
     /// The first run that ends behind `from`, without its part before `from`.
-    pub(super) fn first_from(&self, from: u64) -> Option<Range<u64>> {
+    pub(crate) fn first_from(&self, from: u64) -> Option<Range<u64>> {
         match &self.0 {
             Stored::One(start, end) => (from < *end).then_some(from.max(*start)..*end),
             Stored::Many(many) => match many.end_at(from) {
@@ -102,7 +102,7 @@ impl Runs {
     }
 
     /// Adds the numbers of `range`; returns how many of them are new.
-    pub(super) fn insert(&mut self, range: Range<u64>) -> u64 {
+    pub(crate) fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
         }
@@ -118,7 +118,7 @@ impl Runs {
     }
 
     /// Removes the numbers of `range`; returns how many of them were in the set.
-    pub(super) fn remove(&mut self, range: Range<u64>) -> u64 {
+    pub(crate) fn remove(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
         }

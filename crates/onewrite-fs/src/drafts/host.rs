@@ -1,0 +1,120 @@
+//! Host: what a mounted file system tells and does for its drafts.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use onewrite_block::sync::RwLock;
+
+use super::drafts::{Cost, DraftFile, Drafts};
+use crate::api::{FsResult, Ino, NewNode};
+use crate::atomic::DraftId;
+use crate::pages::{Backing, PagedFile, Pages};
+
+/// A file that drafts can claim, or a directory whose names they change.
+pub(crate) trait Claimable: PagedFile + Sized + 'static {
+    /// Its number for callers.
+    fn ino(&self) -> Ino {
+        Ino(self.number())
+    }
+
+    /// Held alone to change content, size or names, and shared to rely on them.
+    fn lock(&self) -> &RwLock;
+
+    /// The draft that alone may change its content.
+    fn claimant(&self) -> Option<DraftId>;
+
+    /// Gives the right to change its content to a draft, or to everybody.
+    fn set_claimant(&self, draft: Option<DraftId>);
+
+    /// Counts one more opener.
+    fn add_opener(&self);
+
+    /// Counts one opener less.
+    fn drop_opener(&self);
+
+    /// Whether it is a directory.
+    fn is_directory(&self) -> bool;
+
+    /// # Errors
+    /// If it is no regular file.
+    fn expect_regular(&self) -> FsResult<()>;
+
+    /// # Errors
+    /// If it was deleted.
+    fn expect_undeleted(&self) -> FsResult<()>;
+
+    /// # Errors
+    /// If it is a directory that was removed.
+    fn expect_alive(&self) -> FsResult<()>;
+}
+
+/// The drafts of a file system.
+pub(crate) type DraftsOf<H> = Drafts<<H as Backing>::File, <H as DraftHost>::Plan>;
+/// A file of its drafts.
+pub(crate) type FileOf<H> = DraftFile<<H as Backing>::File, <H as DraftHost>::Plan>;
+
+/// A mounted file system with drafts.
+pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
+    /// What it notes of a file in a draft, to know what the commit takes.
+    type Plan: Clone + Default;
+
+    /// What the commit of one change of a name takes.
+    const NAME_COST: Cost;
+
+    /// Its page layer.
+    fn page_layer(&self) -> &Pages;
+
+    /// Its drafts.
+    fn drafts(&self) -> &DraftsOf<Self>;
+
+    /// # Errors
+    /// If nothing can be changed.
+    fn expect_writable(&self) -> FsResult<()>;
+
+    /// # Errors
+    /// If a commit could not be atomic; the text names the cure.
+    fn expect_drafts(&self) -> FsResult<()>;
+
+    /// The file or directory with this number.
+    async fn existing(&self, ino: Ino) -> FsResult<Rc<Self::File>>;
+
+    /// # Errors
+    /// If no file can reach byte `end`.
+    fn expect_end(&self, file: &Self::File, end: u64) -> FsResult<()>;
+
+    /// Brings a file whose lock the caller holds alone into a form that drafts know.
+    ///
+    /// # Errors
+    /// No space; device errors and damage.
+    async fn prepare_claim(&self, _file: &Rc<Self::File>) -> FsResult<()> {
+        Ok(())
+    }
+
+    /// Ends one open of a file.
+    async fn end_open(&self, file: &Rc<Self::File>) -> FsResult<()>;
+
+    /// What the commit of a file takes.
+    fn cost(&self, file: &FileOf<Self>) -> Cost;
+
+    /// Blocks that one commit may change.
+    fn changed_max(&self) -> usize;
+
+    /// # Errors
+    /// If as many more blocks cannot be reserved.
+    fn expect_room(&self, more: u64) -> FsResult<()>;
+
+    /// Notes that drafts reserve `after` blocks in place of `before`.
+    fn note_reserved(&self, before: u64, after: u64);
+
+    /// Notes what it takes that page `index`, which is not private yet, becomes private.
+    async fn plan_page(&self, file: &mut FileOf<Self>, index: u64) -> FsResult<()>;
+
+    /// Notes what it takes that `pages` are dropped; `file.dropped` has them already, `file.private` no more.
+    async fn plan_dropped(&self, file: &mut FileOf<Self>, pages: Range<u64>) -> FsResult<()>;
+
+    /// What a name in a directory names. The caller holds the directory's lock.
+    async fn name_in(&self, directory: &Rc<Self::File>, name: &[u8]) -> FsResult<Option<Ino>>;
+
+    /// Makes a regular file without a name that nobody sees, and opens it once. `name` will be its name.
+    async fn create_unnamed(&self, directory: &Rc<Self::File>, name: &[u8], node: NewNode) -> FsResult<Rc<Self::File>>;
+}

@@ -1,0 +1,25 @@
+//! Drafts: what owners of atomic files changed and did not commit yet, for any file system.
+//!
+//! A draft keeps whole pages as private pages of the page layer, and here what surrounds them: sizes, dropped pages,
+//! changes of names. Nothing of it is in shared metadata before the commit, so nothing else can carry it along. What a
+//! commit does and costs, the file system says ([`DraftHost`]); the rest is here once.
+//!
+//! # Invariants
+//! - A file has at most one draft (`Claimable::claimant`); while it has one, nobody else changes its content.
+//! - `DraftFile::private` holds the pages that the page layer keeps for the owner.
+//! - What the commit takes is reserved: the sum of `Cost::reserved` of all drafts (`Drafts::cost`).
+//! - Who drops the changes of a draft holds the locks of its files; who reads or changes a file holds the file's lock.
+//! - One commit takes all drafts together: `Cost::changed` is at most [`DraftHost::changed_max`].
+
+mod change;
+mod claims;
+mod content;
+mod drafts;
+mod host;
+mod names;
+
+pub(crate) use change::{Name, NameChange};
+pub(crate) use claims::{Committing, Drafting, Left, expect_unclaimed};
+pub(crate) use drafts::{Cost, DraftFile, Origin};
+pub(crate) use host::{Claimable, DraftHost, DraftsOf, FileOf};
+pub(crate) use names::Directories;
