@@ -6,6 +6,7 @@
 //! A commit returns long after its transaction got the changes, and other operations end meanwhile. It is therefore two
 //! operations: the first has the step and ends when the drafts turn empty, the second is a sync of the first.
 
+use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::pin::pin;
 use std::task::Poll;
@@ -17,7 +18,7 @@ use crate::history::Syncs;
 use crate::model::{Met, NewKind, NodeId, Step, Tree, steps_of_allocation};
 use crate::opened::{Draft, Drafts, Opened};
 use crate::player::{Plan, Player};
-use crate::subject::{DraftChange, DraftChanged, Subject};
+use crate::subject::{DraftChange, DraftChanged, Keeps, Subject};
 
 /// Paths of a rename.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +116,7 @@ impl<S: Subject> Player<S> {
             Err(error) => return self.end(first, Err(error), Plan::default()),
         };
         let steps = if is_changed { vec![Step::Atomic(self.waiting(slots, &open.drafts))] } else { Vec::new() };
+        let synced = self.synced_alone(first, slots, &open.drafts);
         let plan = || Plan { steps: steps.clone(), ..Plan::default() };
         let mut second = None;
         let mut commit = pin!(self.subject.commit_drafts(&self.fs, &ids));
@@ -135,7 +137,7 @@ impl<S: Subject> Player<S> {
         }
         match second {
             Some(second) => {
-                let plan = Plan { syncs: Some(Syncs::Operation(first)), ..Plan::default() };
+                let plan = Plan { syncs: Some(synced.unwrap_or(Syncs::Operation(first))), ..Plan::default() };
                 self.end(second, outcome, plan)
             }
             None => self.end(first, outcome, plan()),
@@ -166,6 +168,20 @@ impl<S: Subject> Player<S> {
     fn waiting(&self, slots: &[u32], drafts: &Drafts) -> Vec<Step> {
         let steps: Vec<Step> = slots.iter().flat_map(|slot| drafts[slot].steps.iter().cloned()).collect();
         self.tree().effective(&steps)
+    }
+
+    /// What a commit of these drafts makes durable, if that is the content of one file alone: where files are rolled
+    /// forward over checkpoints, no other change has to be there.
+    fn synced_alone(&self, commit: usize, slots: &[u32], drafts: &Drafts) -> Option<Syncs> {
+        let waiting: Vec<&Step> = slots.iter().flat_map(|slot| drafts[slot].steps.iter()).collect();
+        let nodes: Option<BTreeSet<NodeId>> = waiting.iter().map(|step| step.content_of()).collect();
+        let (before, mut after) = (self.tree(), self.tree());
+        waiting.iter().for_each(|step| drop(after.apply(step)));
+        let hash = |tree: &Tree, node| tree.content(node).map(|content| content.full_hash());
+        let mut changed = nodes?.into_iter().filter(|node| hash(&before, *node) != hash(&after, *node));
+        let (first, second) = (changed.next(), changed.next());
+        let is_rolled = matches!(self.subject.promises().keeps, Keeps::Checkpoint(_));
+        (is_rolled && second.is_none()).then(|| first.map_or(Syncs::Nothing, |node| Syncs::Commit(commit, node)))
     }
 
     /// Drops the changes of drafts.

@@ -38,6 +38,8 @@ pub(crate) enum Syncs {
     Everything,
     /// The steps of this operation, which ended before.
     Operation(usize),
+    /// All of a file whose content this operation committed, which ended before.
+    Commit(usize, NodeId),
     /// The pages that its own steps share.
     Shares,
 }

@@ -28,7 +28,7 @@ mod rolling;
 mod shares;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
@@ -87,6 +87,8 @@ struct Version {
     hash: u64,
     allocates: bool,
     block: BlockChange,
+    /// Whether a commit of drafts wrote it.
+    is_committed: bool,
 }
 
 impl Version {
@@ -151,6 +153,8 @@ pub(crate) struct Judge<'a> {
     /// Indexed by number of happenings.
     ended_count: Vec<usize>,
     versions: BTreeMap<(NodeId, u64), Vec<Version>>,
+    /// Positions of the commits of drafts that changed a file's content.
+    commits: BTreeMap<NodeId, Vec<usize>>,
     checkpoints: Checkpoints,
 }
 
@@ -187,6 +191,7 @@ impl<'a> Judge<'a> {
             obligations: Vec::new(),
             ended_count: Vec::new(),
             versions: BTreeMap::new(),
+            commits: BTreeMap::new(),
             checkpoints: Checkpoints::default(),
         };
         let joins = judge.walk();
@@ -286,9 +291,14 @@ impl<'a> Judge<'a> {
             self.note_size(tree, step, change);
             self.note_shared_sizes(tree, (step, &grown), change);
             joins |= self.joins(step, sized(tree, step) != size, &touched);
+            let is_committed = matches!(step, Step::Atomic(_));
+            if let Step::Atomic(steps) = step {
+                let nodes: BTreeSet<NodeId> = steps.iter().filter_map(Step::content_of).collect();
+                nodes.into_iter().for_each(|node| self.commits.entry(node).or_default().push(order));
+            }
             for Touched { node, index, page, hash, allocates } in touched {
                 let block = BlockChange::between(before.as_ref(), tree, (node, index));
-                let version = Version { order, begin: entry.begin, page, hash, allocates, block };
+                let version = Version { order, begin: entry.begin, page, hash, allocates, block, is_committed };
                 self.versions.entry((node, index)).or_default().push(version);
             }
         }
@@ -346,9 +356,9 @@ impl<'a> Judge<'a> {
                         let now = Rc::make_mut(&mut current);
                         now.prefix = now.prefix.max(place + 1);
                     }
-                    Syncs::Node(node) | Syncs::Content(node) => {
+                    Syncs::Node(node) | Syncs::Content(node) | Syncs::Commit(_, node) => {
                         let now = Rc::make_mut(&mut current);
-                        let is_asked = |step: &Step| entry.syncs == Syncs::Node(node) || !is_beside_content(step);
+                        let is_asked = |step: &Step| entry.syncs != Syncs::Content(node) || !is_beside_content(step);
                         if self.rolls_forward(node) {
                             now.prefix = now.prefix.max(self.renames_before(node, known));
                         } else if let Some(place) = self.last_change(&ended[..known], joins, (node, &is_asked)) {

@@ -314,6 +314,10 @@ impl AtomicFiles for AnyFs {
         of_fs!(self, fs => fs.has_drafts())
     }
 
+    fn keeps_order(&self) -> bool {
+        of_fs!(self, fs => fs.keeps_order())
+    }
+
     fn begin_draft(&self) -> FsResult<DraftId> {
         of_fs!(self, fs => fs.begin_draft())
     }

@@ -31,6 +31,9 @@ pub trait AtomicFiles: FileSystem {
     /// Whether [`AtomicFiles::begin_draft`] can succeed: the mode commits content, and changes are allowed.
     fn has_drafts(&self) -> bool;
 
+    /// Whether a power cut leaves, of all changes beside those of drafts, those up to some moment, each write whole.
+    fn keeps_order(&self) -> bool;
+
     /// Begins an empty draft.
     ///
     /// # Errors
@@ -103,8 +106,8 @@ pub trait AtomicFiles: FileSystem {
     /// As [`AtomicFiles::draft_unlink`].
     async fn draft_rename(&self, draft: DraftId, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()>;
 
-    /// Makes the changes of all these drafts visible and durable, as one step. The drafts are empty then and keep their
-    /// files. Drafts without changes make their files durable, as `fsync` does.
+    /// Makes the changes of all these drafts visible and durable, as one step. Names that were removed before the call
+    /// stay removed with it. The drafts are empty then and keep their files. Drafts without changes make their files durable, as `fsync` does.
     ///
     /// # Errors
     /// If a name was taken or lost meanwhile: nothing has changed, and the drafts are as they were. After

@@ -206,7 +206,7 @@ impl<S: Storage> OpenFile<S> {
 
     /// Whether nothing but a draft can take back what is written now.
     fn needs_draft(&self) -> bool {
-        self.promise() == Promise::Prefix
+        self.promise() != Promise::Synced
             && self.journals.load(Ordering::SeqCst) == 0
             && self.vfs.stray_journals().load(Ordering::SeqCst) == 0
             && self.level() >= Level::Reserved

@@ -103,6 +103,8 @@ pub struct Identity {
 pub enum Promise {
     /// What was synced; a write changes no byte beside its own. No drafts.
     Synced,
+    /// The same. Drafts.
+    Drafts,
     /// What was synced, and of all other writes to all files a prefix, each write whole. Drafts.
     Prefix,
 }

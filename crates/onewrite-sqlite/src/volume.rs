@@ -39,7 +39,11 @@ impl VolumeStorage {
     /// All files of `volume`. Modes that have drafts log everything, so they also keep the order of writes.
     pub fn new(volume: Volume) -> VolumeStorage {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let promise = if volume.atomic().is_ok() { Promise::Prefix } else { Promise::Synced };
+        let promise = match (volume.atomic().is_ok(), volume.keeps_order()) {
+            (false, _) => Promise::Synced,
+            (true, false) => Promise::Drafts,
+            (true, true) => Promise::Prefix,
+        };
         VolumeStorage { volume, number: COUNT.fetch_add(1, Ordering::Relaxed), promise }
     }
 

@@ -13,6 +13,9 @@
 //!
 //! Where syncs overwrite (`overwritten`), pages may be newer in 2 and 3.
 //!
+//! A commit of drafts that the checkpoint has is a sync of its files for 3, whether it has returned or not; of one that
+//! the checkpoint lacks no page may be seen but by 2.
+//!
 //! Which syncs the file system turns into checkpoints is not known here. Such a sync is explained by a later candidate.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,7 +264,10 @@ impl Judge<'_> {
     fn possible_pages(&self, candidate: &Candidate, (node, index): (NodeId, u64), happened: usize) -> Vec<(Page, u64)> {
         let versions = self.versions.get(&(node, index)).map_or(&[][..], Vec::as_slice);
         let (prefix, stop) = (candidate.prefix, self.end_of(candidate.prefix).min(happened));
-        let synced = self.obligations[happened].of(node);
+        let synced = self.obligations[happened].of(node).max(self.committed_in(node, prefix));
+        if let Some(content) = self.committed_beside(candidate, (node, index)) {
+            return vec![content];
+        }
         let is_moved = |version: &&Version| version.block != BlockChange::Kept && version.order < prefix;
         let moved = versions.iter().rfind(is_moved).filter(|version| version.order >= synced);
         let (in_force, from) = match moved {
@@ -272,10 +278,28 @@ impl Judge<'_> {
                 (before.map_or_else(initial, Version::content), synced)
             }
         };
-        let is_later = |version: &&Version| version.order >= from && (version.order < prefix || version.begin < stop);
+        let is_later = |version: &&Version| {
+            let is_possible = !version.is_committed && version.begin < stop;
+            version.order >= from && (version.order < prefix || is_possible)
+        };
         let overwritten = self.promises.overwrites.then(|| in_place(versions, prefix.max(from), happened));
         let later = versions.iter().filter(is_later).map(Version::content);
         std::iter::once(in_force).chain(later).chain(overwritten.unwrap_or_default()).collect()
+    }
+
+    /// How many operations there are up to the last commit of drafts among the first `prefix` that changed a file.
+    fn committed_in(&self, node: NodeId, prefix: usize) -> usize {
+        let commits = self.commits.get(&node).map_or(&[][..], Vec::as_slice);
+        commits.iter().rfind(|order| **order < prefix).map_or(0, |order| order + 1)
+    }
+
+    /// What a commit of drafts gave to a page, if it was under way and the candidate has it.
+    fn committed_beside(&self, candidate: &Candidate, (node, index): (NodeId, u64)) -> Option<(Page, u64)> {
+        let is_beside = |version: &&Version| {
+            let has_begun = |operation: &usize| self.operation(*operation).begin == version.begin;
+            version.is_committed && candidate.partial.iter().any(|(operation, _)| has_begun(operation))
+        };
+        self.versions.get(&(node, index))?.iter().rfind(is_beside).map(Version::content)
     }
 
     /// The happening at which a tree of `prefix` ended operations becomes another.
@@ -305,7 +329,8 @@ impl Judge<'_> {
         };
         let mut states = Vec::new();
         for sync in syncs.iter().filter(is_possible) {
-            let places = sync.known.max(prefix)..=sync.reached.min(self.ended_count[happened]);
+            let last = sync.reached.min(self.ended_count[happened].max(sync.known));
+            let places = sync.known.max(prefix)..=last;
             for state in places.flat_map(|place| self.states_of(node, place, happened)) {
                 if !states.iter().any(|known: &State| known.is_like(&state)) {
                     states.push(state);

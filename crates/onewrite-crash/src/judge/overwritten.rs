@@ -36,7 +36,8 @@ pub(super) fn in_place(versions: &[Version], place: usize, happened: usize) -> V
     let later = || versions.iter().filter(|version| version.order >= place && version.begin < happened);
     let mut next = later().skip(1);
     let (mut given, mut was_taken_by) = (Vec::new(), None);
-    for version in later() {
+    // A commit of drafts writes nothing over its block.
+    for version in later().take_while(|version| !version.is_committed) {
         let is_regained = next.next().is_some_and(|next| next.order == version.order);
         match version.block {
             BlockChange::Lost if is_regained => was_taken_by = Some(version.order),

@@ -93,12 +93,17 @@ impl Checkpoints {
         let positions: BTreeMap<usize, usize> = history.ended().into_iter().zip(0..).collect();
         let mut syncs: BTreeMap<NodeId, Vec<NodeSync>> = BTreeMap::new();
         for (number, operation) in history.operations.iter().enumerate() {
-            let (Syncs::Node(node) | Syncs::Content(node)) = operation.sought else { continue };
+            let (node, begin) = match operation.sought {
+                Syncs::Node(node) | Syncs::Content(node) => (node, operation.begin),
+                // Its writes may begin before it is known that its step was taken.
+                Syncs::Commit(first, node) => (node, history.operations[first].begin),
+                _ => continue,
+            };
             let end = operation.end.filter(|_| operation.syncs != Syncs::Nothing);
             let sync = NodeSync {
                 position: positions.get(&number).copied().unwrap_or(usize::MAX),
-                begin: operation.begin,
-                is_whole: matches!(operation.sought, Syncs::Node(_)),
+                begin,
+                is_whole: !matches!(operation.sought, Syncs::Content(_)),
                 end,
                 known: ended_count[operation.begin],
                 reached: ended_count[operation.end.unwrap_or(ended_count.len() - 1)],

@@ -111,10 +111,23 @@ pub(crate) enum Step {
         directory: NodeId,
         name: String,
     },
-    /// All of these or none: the commit of drafts. Only for file systems that keep versions.
+    /// All of these or none: the commit of drafts.
     Atomic(Vec<Step>),
     /// Pages take the content that the sources have before.
     Share(Vec<SharedPages>),
+}
+
+impl Step {
+    /// The file whose content it changes, in a draft; `None` for changes of names.
+    pub(crate) const fn content_of(&self) -> Option<NodeId> {
+        match self {
+            Step::Write { node, .. }
+            | Step::Truncate { node, .. }
+            | Step::Zero { node, .. }
+            | Step::Free { node, .. } => Some(*node),
+            _ => None,
+        }
+    }
 }
 
 /// A page whose content a step changed.

@@ -9,9 +9,12 @@ use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, Lpn, PAGE_SIZE
 use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, FsyncMode, LogMode};
-use onewrite_fs::{FsResult, step_end};
+use onewrite_fs::{AtomicFiles, DraftId, FsResult, step_end};
 
-use super::{Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, SyncedNames, fsck_f2fs};
+use super::{
+    DraftChange, DraftChanged, Flag, Keeps, Mounting, Promises, Purpose, Replayed, Steps, Subject, SyncedNames,
+    fsck_f2fs,
+};
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 
@@ -159,6 +162,30 @@ impl Subject for F2fsSubject {
 
     fn log_causes(&self) -> &'static [Cause] {
         &[]
+    }
+
+    fn begin_draft(&self, fs: &F2fs) -> FsResult<DraftId> {
+        fs.begin_draft()
+    }
+
+    async fn change_draft(&self, fs: &F2fs, draft: DraftId, change: DraftChange<'_>) -> FsResult<DraftChanged> {
+        change.make(fs, draft).await
+    }
+
+    fn is_draft_changed(&self, fs: &F2fs, draft: DraftId) -> FsResult<bool> {
+        fs.is_draft_changed(draft)
+    }
+
+    async fn commit_drafts(&self, fs: &F2fs, drafts: &[DraftId]) -> FsResult<()> {
+        fs.commit_drafts(drafts).await
+    }
+
+    async fn abort_drafts(&self, fs: &F2fs, drafts: &[DraftId]) -> FsResult<()> {
+        fs.abort_drafts(drafts).await
+    }
+
+    async fn end_draft(&self, fs: &F2fs, draft: DraftId) -> FsResult<()> {
+        fs.end_draft(draft).await
     }
 
     fn flags(&self) -> Vec<Flag> {

@@ -13,6 +13,7 @@ mod ext4_canaries;
 mod f2fs;
 mod f2fs_canaries;
 mod f2fs_cleaning;
+mod f2fs_drafts;
 mod faults;
 mod marks;
 mod padding;

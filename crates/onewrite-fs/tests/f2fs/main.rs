@@ -5,6 +5,7 @@ mod operations;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod atomic;
 mod behind_the_end;
 mod check;
 mod files;

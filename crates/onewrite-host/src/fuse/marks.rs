@@ -54,7 +54,8 @@ impl<F: Mountable> Server<F> {
         if self.fs.has_drafts() {
             return Ok(());
         }
-        tracing::error!("{ino}: no file can be atomic here: mount an ext4 image with data=data+async");
+        let cure = "mount ext4 with data=data+async, and F2FS without a staging area";
+        tracing::error!("{ino}: no file can be atomic here: {cure}");
         Err(Errno::EOPNOTSUPP.into())
     }
 

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use onewrite_block::Counters;
 use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::{AttributeChanges, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
+use onewrite_fs::{AtomicFiles, AttributeChanges, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
 
 pub use draft::{Draft, DraftFile};
 pub use error::VolumeError;
@@ -256,6 +256,11 @@ impl Volume {
     /// EOPNOTSUPP in modes that write content in place, a volume that is read-only.
     pub fn atomic(&self) -> Result<Draft, VolumeError> {
         Draft::begin(&self.core)
+    }
+
+    /// Whether a power cut leaves, of all changes beside those of drafts, those up to some moment, each write whole.
+    pub fn keeps_order(&self) -> bool {
+        self.core.call(async |fs| Ok(fs.keeps_order())).unwrap_or(false)
     }
 
     /// Commits several drafts of this volume as one step. Each is empty then and keeps its files.

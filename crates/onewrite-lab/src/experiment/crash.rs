@@ -353,8 +353,8 @@ impl Explored {
                  such as --mode data",
                 ext4.mode
             )),
-            Explored::F2fs(_) if atomic || spec.has_drafts() => refused(format!(
-                "{name} changes drafts of atomic files, which F2FS has not; take random:OPERATIONS, or --fs ext4"
+            Explored::F2fs(f2fs) if f2fs.stage_bytes > 0 && (atomic || spec.has_drafts()) => refused(format!(
+                "{name} changes drafts of atomic files, which F2FS with a staging area has not; leave --stage out"
             )),
             Explored::F2fs(_) if name.starts_with("shares:") || spec.has_shares() => refused(format!(
                 "{name} shares pages of files, which F2FS cannot; take random:OPERATIONS, or --fs ext4"

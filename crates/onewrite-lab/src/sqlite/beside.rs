@@ -24,6 +24,7 @@ use std::thread::{Builder, JoinHandle};
 
 use onewrite_block::{Nanos, Runtime};
 use onewrite_fs::{AnyFs, AtomicFiles};
+use onewrite_sqlite::storage::Promise;
 
 use crate::error::LabError;
 
@@ -49,9 +50,13 @@ impl Core {
         (self.marker)(number);
     }
 
-    /// Whether the mode has atomic files.
-    pub(super) fn has_drafts(&self) -> bool {
-        self.fs.has_drafts()
+    /// What a power cut leaves, and whether there are atomic files.
+    pub(super) fn promise(&self) -> Promise {
+        match (self.fs.has_drafts(), self.fs.keeps_order()) {
+            (false, _) => Promise::Synced,
+            (true, false) => Promise::Drafts,
+            (true, true) => Promise::Prefix,
+        }
     }
 }
 

@@ -31,6 +31,7 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Runtime};
 use onewrite_fs::AnyFs;
 use onewrite_sqlite::Seeded;
+use onewrite_sqlite::storage::Promise;
 
 use self::beside::{Core, beside};
 pub(crate) use self::job::BYTES;
@@ -57,10 +58,11 @@ pub(crate) async fn run(
     let machine = chance.stream("machine", 0);
     let plan = JobPlan { name: job.to_string(), group: 0, operations_count: true, options: Vec::new() };
     let core = Rc::new(Core::new(fs, runtime.clone()));
-    let has_drafts = core.has_drafts();
+    let promise = core.promise();
+    let has_drafts = promise != Promise::Synced;
     let journal = job.journal.unwrap_or(if has_drafts { Journal::Off } else { job.kind.journal() });
     let played = beside(core, move |caller| {
-        let storage = storage::FsStorage::new(caller, machine, has_drafts);
+        let storage = storage::FsStorage::new(caller, machine, promise);
         client::play(caller, storage, (job, journal), (plan, chance))
     });
     let measure = played.await?.map_err(|what| LabError::Database(format!("{job}: {what}")))?;

@@ -64,10 +64,8 @@ pub(super) struct FsDraft {
 }
 
 impl FsStorage {
-    /// All files that `caller` reaches; `chance` is the machine's. Modes that have drafts log everything, so they also
-    /// keep the order of writes.
-    pub(super) fn new(caller: &Caller, chance: Choices, has_drafts: bool) -> FsStorage {
-        let promise = if has_drafts { Promise::Prefix } else { Promise::Synced };
+    /// All files that `caller` reaches; `chance` is the machine's.
+    pub(super) fn new(caller: &Caller, chance: Choices, promise: Promise) -> FsStorage {
         FsStorage { caller: caller.clone(), syncs: Syncs::default(), chance: Mutex::new(chance), promise }
     }
 

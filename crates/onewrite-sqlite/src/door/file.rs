@@ -215,7 +215,8 @@ unsafe extern "C" fn device_characteristics<S: Storage>(file: *mut sqlite3_file)
     // SAFETY: see the head.
     let file = unsafe { &*handle::<S>(file).file };
     match (file.promise(), file.is_database()) {
-        (Promise::Synced, _) => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE,
+        (Promise::Synced, _) | (Promise::Drafts, false) => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE,
+        (Promise::Drafts, true) => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE | ffi::SQLITE_IOCAP_BATCH_ATOMIC,
         (Promise::Prefix, false) => ORDERED,
         (Promise::Prefix, true) => ORDERED | ffi::SQLITE_IOCAP_BATCH_ATOMIC,
     }

@@ -27,11 +27,14 @@ fn run(place: &Mounted, script: &str) {
     place.python(CALLS, script);
 }
 
-/// Runs a script on a mount in mode `data`, and checks the image.
+/// Runs a script on a mount of ext4 in mode `data`, and on one of F2FS, and checks the images.
 fn on_data(script: &str) {
-    let Some(mut place) = Mounted::new(64, "data=data,allow_other") else { return };
-    run(&place, script);
-    place.unmount();
+    let f2fs = || Mounted::unmounted_f2fs(64)?.mounted("allow_other");
+    for place in [Mounted::new(64, "data=data,allow_other"), f2fs()] {
+        let Some(mut place) = place else { return };
+        run(&place, script);
+        place.unmount();
+    }
 }
 
 /// The first handle is opened before the file is known as atomic and goes through the kernel's cache, the second passes

@@ -5,6 +5,7 @@
 //! it must, or recovery believes more than it may.
 
 mod cleaning;
+mod drafts;
 mod twisted;
 mod twists;
 

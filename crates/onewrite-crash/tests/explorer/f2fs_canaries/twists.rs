@@ -56,6 +56,22 @@ impl Twist for NoMark {
     }
 }
 
+/// Gives all nodes of an fsync its mark.
+pub struct MarksAll;
+
+impl Twist for MarksAll {
+    fn fate(&mut self, request: &mut Request) -> Fate {
+        if let (Cause::Journal, Operation::Write { pages, .. }) = (request.cause, &mut request.operation) {
+            for page in pages {
+                let bytes = page.bytes_mut();
+                let flags = u32::from_le_bytes(bytes[FLAGS..FLAGS + 4].try_into().expect("four bytes"));
+                bytes[FLAGS..FLAGS + 4].copy_from_slice(&(flags | FSYNC_MARK).to_le_bytes());
+            }
+        }
+        Fate::Passes
+    }
+}
+
 /// Overwrites blocks as soon as an fsync's nodes name others in their place: before the checkpoint that frees them.
 #[derive(Default)]
 pub struct ReusesEarly {

@@ -13,6 +13,10 @@ impl AtomicFiles for Ext4 {
         self.volume().check_writable().is_ok() && self.volume().scope() == Scope::Full
     }
 
+    fn keeps_order(&self) -> bool {
+        self.volume().scope() == Scope::Full
+    }
+
     fn begin_draft(&self) -> FsResult<DraftId> {
         self.volume().atomics().drafting().begin_draft()
     }

@@ -3,6 +3,7 @@
 //! Sources: SQLite's pages on `PRAGMA synchronous`, `PRAGMA journal_mode` and `lang_attach`.
 
 use onewrite_crash::{Keeps, Promises, SyncedNames, Verdict};
+use onewrite_sqlite::storage::Promise;
 
 use super::super::job::Journal;
 use super::judge::Found;
@@ -24,12 +25,12 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// What is promised on a file system that promises `files`; `has_drafts` says that it has atomic files, and then
-    /// keeps the order of writes.
+    /// What is promised on a file system that promises `files`, and `storage` to the VFS.
     ///
     /// # Errors
     /// If databases would not be changed together, which is what `attached` is about.
-    pub(super) fn of(proof: SqliteProof, files: Promises, has_drafts: bool) -> Result<Kept, LabError> {
+    pub(super) fn of(proof: SqliteProof, files: Promises, storage: Promise) -> Result<Kept, LabError> {
+        let (has_drafts, keeps_order) = (storage != Promise::Synced, storage == Promise::Prefix);
         let needs_drafts = matches!(proof.journal, Journal::Memory | Journal::Off);
         if proof.attached && !(needs_drafts && has_drafts) {
             return Err(LabError::Option(format!(
@@ -40,12 +41,13 @@ impl Kept {
         Ok(match (proof.journal, proof.synchronous) {
             (Journal::Memory | Journal::Off, _) if !has_drafts => Kept::Nothing,
             (Journal::Memory | Journal::Off, Synchronous::Full | Synchronous::Extra) => Kept::All,
-            (Journal::Wal, Synchronous::Off) if !has_drafts => Kept::Nothing,
+            (Journal::Memory | Journal::Off, _) => Kept::Some,
+            (Journal::Wal, Synchronous::Off) if !keeps_order => Kept::Nothing,
             (Journal::Wal, Synchronous::Off | Synchronous::Normal) => Kept::Some,
             // The journal of the transaction that changed to WAL may come back, and undoes all.
             (Journal::Wal, Synchronous::Full) if !removes_in_order(files) => Kept::Some,
             (Journal::Wal, _) => Kept::All,
-            (_, Synchronous::Off | Synchronous::Normal) if !has_drafts => Kept::Nothing,
+            (_, Synchronous::Off | Synchronous::Normal) if !keeps_order => Kept::Nothing,
             (_, Synchronous::Off | Synchronous::Normal) => Kept::Some,
             (Journal::Delete, Synchronous::Full) => Kept::AllButLast,
             _ => Kept::All,
@@ -106,16 +108,16 @@ mod tests {
     #[test]
     fn databases_that_do_not_change_together_are_refused() {
         let proof = |name| SqliteProof::named(name).unwrap().unwrap();
-        assert_eq!(Kept::of(proof("sqlite:off:full:attached"), EXT4, true).unwrap(), Kept::All);
-        let refused = Kept::of(proof("sqlite:wal:full:attached"), EXT4, true).unwrap_err().to_string();
+        assert_eq!(Kept::of(proof("sqlite:off:full:attached"), EXT4, Promise::Prefix).unwrap(), Kept::All);
+        let refused = Kept::of(proof("sqlite:wal:full:attached"), EXT4, Promise::Prefix).unwrap_err().to_string();
         assert!(refused.contains("--mode data"), "{refused}");
-        assert!(Kept::of(proof("sqlite:off:full:attached"), EXT4, false).is_err());
+        assert!(Kept::of(proof("sqlite:off:full:attached"), EXT4, Promise::Synced).is_err());
     }
 
     #[test]
     fn on_f2fs_only_extra_makes_removals_durable() {
         let f2fs = Promises { keeps: Keeps::Checkpoint(SyncedNames::All), ..EXT4 };
-        let kept = |name, files| Kept::of(SqliteProof::named(name).unwrap().unwrap(), files, false).unwrap();
+        let kept = |name, files| Kept::of(SqliteProof::named(name).unwrap().unwrap(), files, Promise::Synced).unwrap();
         assert_eq!((kept("sqlite:wal", EXT4), kept("sqlite:wal", f2fs)), (Kept::All, Kept::Some));
         assert_eq!(kept("sqlite:wal:extra", f2fs), Kept::All);
     }

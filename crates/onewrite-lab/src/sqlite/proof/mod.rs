@@ -26,6 +26,7 @@ use onewrite_crash::{
 };
 use onewrite_fs::AnyFs;
 use onewrite_sqlite::Seeded;
+use onewrite_sqlite::storage::Promise;
 
 pub use self::kept::Kept;
 pub use self::named::{SqliteProof, Synchronous};
@@ -101,11 +102,11 @@ fn record<S: Subject>(
     let played = executor.block_on(async move {
         let fs = Rc::new(wrap(owned.mount(port, mounting).await?));
         let core = Rc::new(Core::new(fs, runtime).with_marker(marker));
-        let has_drafts = core.has_drafts();
-        let kept = Kept::of(proof, promises, has_drafts)?;
+        let promise = core.promise();
+        let kept = Kept::of(proof, promises, promise)?;
         let played = beside(core, move |caller| {
-            let storage = FsStorage::new(caller, machine, has_drafts);
-            client::play(caller, storage, (proof, has_drafts))
+            let storage = FsStorage::new(caller, machine, promise);
+            client::play(caller, storage, (proof, promise != Promise::Synced))
         });
         let acknowledged = played.await?.map_err(|what| LabError::Database(format!("{proof}: {what}")))?;
         Ok::<_, LabError>((acknowledged, kept))

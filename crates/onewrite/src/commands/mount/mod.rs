@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use onewrite_block::{Choices, Device, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::ext4::{Mode, MountOptions};
-use onewrite_fs::{AnyFs, Devices, F2fsChoices};
+use onewrite_fs::{AnyFs, AtomicFiles, Devices, F2fsChoices, FileSystem};
 use onewrite_host::fuse::{
     Ended, Ending, KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve,
 };
@@ -108,7 +108,15 @@ fn serve_until_the_end(
     let devices = Devices { image: port.clone(), log: None, staging: staging.map(|device| runtime.attach(device)) };
     let _changing = stop::Changing::begin()?;
     let (options, is_new) = ((wanted.fs, wanted.f2fs), choice.is_emulated());
-    let mounted = executor.block_on(async move { prepare(devices, options, is_new).await })?;
+    let needs_drafts = wanted.atomic_names.is_some() && !wanted.fs.read_only;
+    let mounted = executor.block_on(async move {
+        let fs = prepare(devices, options, is_new).await?;
+        if needs_drafts && let Err(error) = check_drafts(&fs) {
+            fs.unmount().await?;
+            return Err(error);
+        }
+        Ok(fs)
+    })?;
     let fs = mounted.with_context(|| source.clone())?;
     let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
     tell_recovered(&fs, changes, &source, log);
@@ -207,6 +215,15 @@ fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device
 fn open_staging(path: &Path, wanted: &Wanted) -> anyhow::Result<Box<dyn Device>> {
     let opened = if wanted.fs.read_only { view_disk(path) } else { open_disk(path) };
     opened.with_context(|| format!("-o stage={}", path.display()))
+}
+
+/// # Errors
+/// If no file can be atomic; names what can be done.
+fn check_drafts(fs: &AnyFs) -> anyhow::Result<()> {
+    if fs.has_drafts() {
+        return Ok(());
+    }
+    fs.begin_draft().map(drop).context("-o atomic=…")
 }
 
 /// Mounts the file system on the device with the image; first formats a new device.

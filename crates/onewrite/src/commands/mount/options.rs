@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use onewrite_block::{Nanos, PAGE_SIZE};
-use onewrite_fs::ext4::{Mode, MountOptions, Scope};
+use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::f2fs::F2fsOptions;
 use onewrite_fs::{F2fsChoices, PolicyKind};
 use onewrite_host::fuse::{Access, MountFlag, NamePattern};
@@ -82,12 +82,6 @@ impl Wanted {
                 Known::No if !is_sloppy => bail!("-o {option}: no such option; there are {KNOWN}"),
                 Known::No | Known::Yes => (),
             }
-        }
-        let mode = wanted.fs.mode;
-        if wanted.atomic_names.is_some() && mode.scope() != Scope::Full {
-            bail!(
-                "-o atomic=…: mode {mode} does not log content: mount with data=data+async (F2FS has no atomic files)"
-            );
         }
         Ok(wanted)
     }
@@ -238,7 +232,6 @@ mod tests {
         assert!(told("cache=lots").contains("not"));
         assert!(told("data=data,atomic=a/b").contains("is no pattern of names"));
         assert!(told("data=data,atomic=[").contains("is no pattern of names"));
-        assert!(told("atomic=*.db").contains("mode ordered does not log content"));
         assert_eq!(told("cache=8K"), "-o cache=8K: the page cache takes at least 1024 KiB");
         assert!(told("mode=log").contains("adaptive and lfs"));
         assert!(told("ipu=x").contains("is no number of pages"));

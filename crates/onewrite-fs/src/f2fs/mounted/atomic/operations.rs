@@ -23,6 +23,10 @@ impl AtomicFiles for F2fs {
         self.volume().check_writable().is_ok() && self.volume().expect_drafts().is_ok()
     }
 
+    fn keeps_order(&self) -> bool {
+        false
+    }
+
     fn begin_draft(&self) -> FsResult<DraftId> {
         self.drafting().begin_draft()
     }

@@ -1,19 +1,20 @@
 //! Atomic files on F2FS: what a draft changes is seen by nobody before its commit, and whole after it. fsck.f2fs and
 //! our checker call every image clean.
 
-mod support;
-
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use onewrite_block::{Device, DevicePort, Geometry, Image, RamDisk};
+use crate::support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, new_zoned_disk, with_mount};
+use crate::support::volume::image;
+use onewrite_block::{
+    Bell, Completion, Counters, Device, DevicePort, Geometry, Image, Lpn, Nanos, NextEvent, Operation, Page, RamDisk,
+    Request, Token,
+};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{
     Allocation, AtomicFiles, AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode,
     Position, RenameManner,
 };
-use support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, new_zoned_disk, with_mount};
-use support::volume::image;
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
@@ -384,6 +385,172 @@ fn drafts_work_on_zones() {
         let found = content_at(&fs, b"one").await;
         assert!(found[39_000..] == [39; 9_000] && found[..1_000] == [0; 1_000] && found.len() == 48_000);
         assert_eq!(content_at(&fs, b"new").await, b"new");
+        Ok(())
+    });
+}
+
+/// A name that was removed before a commit does not come back under it: SQLite removes its journal without a sync.
+#[test]
+fn a_commit_takes_removals_along() {
+    let left = on_new_with(F2fsOptions::default(), Left::AsItIs, |fs, _| async move {
+        let base = file(&fs, b"base", &[1; 30_000]).await?;
+        fs.sync().await?;
+        let journal = file(&fs, b"journal", &[2; 9_000]).await?;
+        fs.fsync(journal).await?;
+        fs.unlink(fs.root(), b"journal").await?;
+        let draft = fs.begin_draft()?;
+        fs.claim(draft, base).await?;
+        fs.draft_write(draft, base, Position::At(0), bytes(&[3; 5_000])).await?;
+        fs.commit_drafts(&[draft]).await
+    });
+    after(&left, |fs| async move {
+        assert!(!exists(&fs, b"journal").await);
+        assert_eq!(content_at(&fs, b"base").await, [vec![3; 5_000], vec![1; 25_000]].concat());
+        Ok(())
+    });
+}
+
+type Written = Rc<RefCell<Vec<(Lpn, Page)>>>;
+
+/// A disk that notes the pages that it is given.
+struct Noting {
+    disk: RamDisk,
+    written: Written,
+}
+
+impl Device for Noting {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+
+    fn attached(&mut self, bell: Option<Bell>) {
+        self.disk.attached(bell);
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        if let Operation::Write { start, pages, .. } = &request.operation {
+            self.written.borrow_mut().extend((start.0..).map(Lpn).zip(pages.iter().cloned()));
+        }
+        self.disk.submit(token, request, now);
+    }
+
+    fn next_event(&self) -> NextEvent {
+        self.disk.next_event()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        self.disk.advance(to, completed);
+    }
+
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+
+    fn reset_counters(&mut self) {
+        self.disk.reset_counters();
+    }
+}
+
+/// What `one`, `two` and `new` hold.
+async fn three(fs: &F2fs) -> FsResult<Vec<Option<Vec<u8>>>> {
+    let mut found = Vec::new();
+    for name in [&b"one"[..], b"two", b"new"] {
+        found.push(if exists(fs, name).await { Some(content_at(fs, name).await) } else { None });
+    }
+    Ok(found)
+}
+
+/// Cuts a run of commits behind each page that it writes. `cache_pages` is that of the run.
+fn cut_everywhere<F: Future<Output = FsResult<()>> + 'static>(
+    cache_pages: usize,
+    commits: impl FnOnce(Rc<F2fs>, Rc<RefCell<Vec<Vec<Option<Vec<u8>>>>>>) -> F + 'static,
+) {
+    let base = on_new_with(F2fsOptions::default(), Left::AsItIs, |fs, _| async move {
+        file(&fs, b"one", &[1; 40_000]).await?;
+        file(&fs, b"two", &[2; 9_000]).await?;
+        fs.sync().await
+    });
+    let (written, states) = (Written::default(), Rc::new(RefCell::new(Vec::new())));
+    let disk = RamDisk::with_image(base.clone(), Geometry::plain("ram", base.pages()));
+    let device = Box::new(Noting { disk, written: Rc::clone(&written) });
+    let (options, noted) = (F2fsOptions { cache_pages, ..F2fsOptions::default() }, Rc::clone(&states));
+    with_mount(device, options, Left::AsItIs, |fs, _| async move {
+        let first = three(&fs).await?;
+        noted.borrow_mut().push(first);
+        commits(fs, noted).await
+    });
+    let (written, states) = (written.take(), states.take());
+    let (mut image_now, mut reached) = (base, 0);
+    for cut in 0..=written.len() {
+        let allowed = states.clone();
+        let at = Rc::new(Cell::new(0));
+        let found_at = Rc::clone(&at);
+        after(&image_now, |fs| async move {
+            let found = three(&fs).await?;
+            let place = allowed.iter().position(|state| *state == found);
+            found_at.set(place.unwrap_or_else(|| panic!("cut behind {cut} pages: part of a commit")));
+            Ok(())
+        });
+        assert!(at.get() >= reached, "cut behind {cut} pages: an older commit");
+        reached = at.get();
+        if let Some((lpn, page)) = written.get(cut) {
+            image_now.set(*lpn, page.clone());
+        }
+    }
+    assert_eq!(reached, states.len() - 1, "all commits are there in the end");
+}
+
+#[test]
+fn a_cut_behind_any_page_leaves_whole_commits() {
+    cut_everywhere(1024, |fs, states| async move {
+        let (root, one) = (fs.root(), fs.lookup(fs.root(), b"one").await?);
+        let (draft, other) = (fs.begin_draft()?, fs.begin_draft()?);
+        fs.claim(draft, one).await?;
+        for round in 0..3_u8 {
+            fs.draft_write(draft, one, Position::At(u64::from(round) * 3_000), bytes(&[10 + round; 30_000])).await?;
+            fs.commit_drafts(&[draft]).await?;
+            let state = three(&fs).await?;
+            states.borrow_mut().push(state);
+        }
+        fs.draft_set_size(draft, one, 100).await?;
+        fs.commit_drafts(&[draft]).await?;
+        let state = three(&fs).await?;
+        states.borrow_mut().push(state);
+        fs.draft_write(draft, one, Position::At(5_000), bytes(&[20; 9_000])).await?;
+        let new = fs.draft_create(draft, root, b"new", NewNode::FILE).await?;
+        fs.draft_write(draft, new, Position::At(0), bytes(&[21; 9_000])).await?;
+        let two = fs.lookup(root, b"two").await?;
+        fs.claim(other, two).await?;
+        fs.draft_write(other, two, Position::End, bytes(&[22; 9_000])).await?;
+        fs.commit_drafts(&[draft, other]).await?;
+        let state = three(&fs).await?;
+        states.borrow_mut().push(state);
+        fs.draft_unlink(draft, root, b"two").await?;
+        fs.draft_write(draft, new, Position::At(0), bytes(&[23; 5_000])).await?;
+        fs.commit_drafts(&[draft]).await?;
+        let state = three(&fs).await?;
+        states.borrow_mut().push(state);
+        Ok(())
+    });
+}
+
+/// A file of two nodes and more: its chain has several.
+#[test]
+fn a_cut_in_a_chain_of_several_nodes_leaves_whole_commits() {
+    cut_everywhere(1024, |fs, states| async move {
+        let one = fs.lookup(fs.root(), b"one").await?;
+        let draft = fs.begin_draft()?;
+        fs.claim(draft, one).await?;
+        for round in 0..2_u8 {
+            for place in [0, 3_900_000, 8_100_000] {
+                fs.draft_write(draft, one, Position::At(place), bytes(&[10 + round; 9_000])).await?;
+            }
+            let before = fs.counters().checkpoints;
+            fs.commit_drafts(&[draft]).await?;
+            assert_eq!(fs.counters().checkpoints - before, u64::from(round == 0), "nodes are made first");
+            let state = three(&fs).await?;
+            states.borrow_mut().push(state);
+        }
         Ok(())
     });
 }
