@@ -60,6 +60,7 @@ impl<S: Subject> Player<S> {
         };
         let node = self.new_node();
         draft.paths.insert(path.into(), (ino, node));
+        draft.claimed.insert(node);
         draft.steps.push(Step::Create { directory, name: name.into(), node, kind: NewKind::File });
         plan.made = Some((ino, node));
         Ok(())
@@ -104,6 +105,7 @@ impl<S: Subject> Player<S> {
         };
         let (ino, node) = self.target_in(slot, file, open).await?;
         let draft = open.draft(slot);
+        draft.claimed.insert(node);
         let changed = self.change(draft, wanted(ino)).await?;
         draft.steps.extend(steps(change, node, changed));
         Ok(())
@@ -117,6 +119,10 @@ impl<S: Subject> Player<S> {
         };
         let steps = if is_changed { vec![Step::Atomic(self.waiting(slots, &open.drafts))] } else { Vec::new() };
         let synced = self.synced_alone(first, slots, &open.drafts);
+        if !is_changed {
+            let claimed = slots.iter().flat_map(|slot| open.drafts[slot].claimed.iter().copied());
+            self.note_touched(first, claimed.collect());
+        }
         let plan = || Plan { steps: steps.clone(), ..Plan::default() };
         let mut second = None;
         let mut commit = pin!(self.subject.commit_drafts(&self.fs, &ids));

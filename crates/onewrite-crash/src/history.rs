@@ -59,6 +59,8 @@ pub(crate) struct Operation {
     /// What it was asked to make durable. If it failed, it may have done so.
     pub(crate) sought: Syncs,
     pub(crate) syncs: Syncs,
+    /// Files that it may have made durable beside that, as a commit without changes does.
+    pub(crate) touched: Vec<NodeId>,
     /// The error that it got.
     pub(crate) error: Option<FsError>,
 }
@@ -101,7 +103,8 @@ impl History {
         let begin = self.happenings.len();
         self.happenings.push(Happening::Begin(operation));
         let (steps, sought, syncs) = (Vec::new(), Syncs::Nothing, Syncs::Nothing);
-        self.operations.push(Operation { action, begin, end: None, failed: None, steps, sought, syncs, error: None });
+        let (end, failed, touched, error) = (None, None, Vec::new(), None);
+        self.operations.push(Operation { action, begin, end, failed, steps, sought, syncs, touched, error });
         operation
     }
 

@@ -1,6 +1,6 @@
 //! Opened: what a task has open: files by descriptor, and drafts of atomic files by number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onewrite_fs::{DraftId, Ino};
 
@@ -23,6 +23,8 @@ pub(crate) struct Draft {
     pub(crate) paths: BTreeMap<String, (Ino, NodeId)>,
     /// What the next commit does.
     pub(crate) steps: Vec<Step>,
+    /// Files that it has, or asked for.
+    pub(crate) claimed: BTreeSet<NodeId>,
 }
 
 impl Opened {
@@ -35,7 +37,7 @@ impl Opened {
 impl Draft {
     /// A draft without changes.
     pub(crate) fn new(id: DraftId) -> Draft {
-        Draft { id, paths: BTreeMap::new(), steps: Vec::new() }
+        Draft { id, paths: BTreeMap::new(), steps: Vec::new(), claimed: BTreeSet::new() }
     }
 
     /// Forgets what waited.

@@ -222,6 +222,11 @@ impl<S: Subject> Player<S> {
         true
     }
 
+    /// Notes files that an operation may make durable, beside what it is asked to.
+    pub(crate) fn note_touched(&self, operation: usize, nodes: Vec<NodeId>) {
+        self.state.borrow_mut().history.operations[operation].touched = nodes;
+    }
+
     /// Ends an operation that happened in spite of its error.
     fn end_doubt(&self, operation: usize) {
         let mut state = self.state.borrow_mut();

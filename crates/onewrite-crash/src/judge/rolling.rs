@@ -33,6 +33,7 @@ impl BlockChange {
 }
 
 /// A sync of a file or directory by its descriptor.
+#[derive(Clone, Copy)]
 pub(super) struct NodeSync {
     /// Its position among the ended operations; the largest if it failed.
     pub(super) position: usize,
@@ -93,20 +94,23 @@ impl Checkpoints {
         let positions: BTreeMap<usize, usize> = history.ended().into_iter().zip(0..).collect();
         let mut syncs: BTreeMap<NodeId, Vec<NodeSync>> = BTreeMap::new();
         for (number, operation) in history.operations.iter().enumerate() {
-            let (node, begin) = match operation.sought {
-                Syncs::Node(node) | Syncs::Content(node) => (node, operation.begin),
-                // Its writes may begin before it is known that its step was taken.
-                Syncs::Commit(first, node) => (node, history.operations[first].begin),
-                _ => continue,
-            };
             let end = operation.end.filter(|_| operation.syncs != Syncs::Nothing);
             let sync = NodeSync {
                 position: positions.get(&number).copied().unwrap_or(usize::MAX),
-                begin,
+                begin: operation.begin,
                 is_whole: !matches!(operation.sought, Syncs::Content(_)),
                 end,
                 known: ended_count[operation.begin],
                 reached: ended_count[operation.end.unwrap_or(ended_count.len() - 1)],
+            };
+            for node in &operation.touched {
+                syncs.entry(*node).or_default().push(NodeSync { end: None, ..sync });
+            }
+            let (node, sync) = match operation.sought {
+                Syncs::Node(node) | Syncs::Content(node) => (node, sync),
+                // Its writes may begin before it is known that its step was taken.
+                Syncs::Commit(first, node) => (node, NodeSync { begin: history.operations[first].begin, ..sync }),
+                _ => continue,
             };
             syncs.entry(node).or_default().push(sync);
         }
