@@ -119,6 +119,8 @@ SETUPS = [
     ("one", 0.5, "random-all:80 --fs f2fs --device nvme-share --clean share"),
     ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s"),
     ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s --clean share"),
+    ("one", 1, "atomic:60 --fs f2fs"),
+    ("one", 0.5, "atomic:60 --fs f2fs --torn-pages"),
     ("one", 0.5, "random-all:80 --fs f2fs --ipu 16"),
     ("one", 0.3, "random:80 --fs f2fs --ipu 16 --torn-pages"),
     ("one", 0.3, "random-all:80 --fs f2fs --mode lfs"),
