@@ -107,7 +107,8 @@ pub trait AtomicFiles: FileSystem {
     async fn draft_rename(&self, draft: DraftId, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()>;
 
     /// Makes the changes of all these drafts visible and durable, as one step. Names that were removed before the call
-    /// stay removed with it. The drafts are empty then and keep their files. Drafts without changes make their files durable, as `fsync` does.
+    /// stay removed with it. The drafts are empty then and keep their files. Drafts without changes make their files
+    /// durable, as `fsync` does.
     ///
     /// # Errors
     /// If a name was taken or lost meanwhile: nothing has changed, and the drafts are as they were. After

@@ -73,8 +73,8 @@ impl Syncs<'_> {
         self.checkpoints().checkpoint().await
     }
 
-    /// Gives the changed nodes of a file without dirty pages their addresses. Returns the round that writes them; `None`
-    /// if it takes a checkpoint. The caller holds the file's lock, and `changes`.
+    /// Gives the changed nodes of a file without dirty pages their addresses. Returns the round that writes them;
+    /// `None` if it takes a checkpoint. The caller holds the file's lock, and `changes`.
     ///
     /// # Errors
     /// Device errors and damage.

@@ -24,8 +24,8 @@ pub(super) struct Written {
 }
 
 impl DraftCommits<'_> {
-    /// Writes the private pages of a file to new blocks, and waits. Makes the nodes that will name them, and keeps those
-    /// in memory. The caller holds the file's lock alone, and `changes`.
+    /// Writes the private pages of a file to new blocks, and waits. Makes the nodes that will name them, and keeps
+    /// those in memory. The caller holds the file's lock alone, and `changes`.
     ///
     /// # Errors
     /// [`FsError::NoSpace`] if the log has no blocks before the next checkpoint; device errors. No block is taken then.
