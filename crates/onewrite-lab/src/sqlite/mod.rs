@@ -92,9 +92,10 @@ mod tests {
             let fs = Ext4::mount(port, MountOptions::new(Mode::DataAsync)).await?;
             let fs = Rc::new(AnyFs::Ext4(Box::new(fs)));
             let core = Rc::new(Core::new(fs, runtime));
+            let promise = core.promise();
             beside(core, move |caller| {
                 let name = format!("onewrite-test-{seed}");
-                let storage = storage::FsStorage::new(caller, Choices::new(seed as u64), true);
+                let storage = storage::FsStorage::new(caller, Choices::new(seed as u64), promise);
                 let _registered = onewrite_sqlite::register_storage(&name, storage).unwrap();
                 let flags = OpenFlags::default();
                 let database = rusqlite::Connection::open_with_flags_and_vfs("/db", flags, name.as_str()).unwrap();
