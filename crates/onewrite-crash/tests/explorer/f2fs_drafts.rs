@@ -30,10 +30,15 @@ fn assert_sound(subject: F2fsSubject, workload: &str, options: &ExploreOptions) 
 fn commits_of_random_drafts_are_whole_or_absent() {
     let strict = F2fsSubject::new(FsyncMode::Strict);
     for (seed, subject) in [PLAIN, strict].into_iter().zip(1..).map(|(subject, seed)| (seed, subject)) {
-        let options = ExploreOptions { e2fsck_every: 200, nested_every: 20, ..options(1_000, seed) };
+        let options = ExploreOptions {
+            e2fsck_every: 200,
+            nested_every: 20,
+            samples: 3,
+            exhaustive_writes_max: 2,
+            ..options(1_000, seed)
+        };
         let report = assert_sound(subject, "atomic:60", &options);
         assert!(report.states >= 1_000 && report.e2fsck_runs >= 2, "{report:?}");
-        assert!(report.states_by_kind.log_not_empty > 50, "{report:?}");
     }
 }
 
