@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use onewrite_block::sync::RwLock;
 
-use super::drafts::{Cost, DraftFile, Drafts};
+use super::table::{Cost, DraftFile, Drafts};
 use crate::api::{FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
 use crate::pages::{Backing, PagedFile, Pages};

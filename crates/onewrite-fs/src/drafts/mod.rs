@@ -14,12 +14,12 @@
 mod change;
 mod claims;
 mod content;
-mod drafts;
 mod host;
 mod names;
+mod table;
 
 pub(crate) use change::{Name, NameChange};
 pub(crate) use claims::{Committing, Drafting, Left, expect_unclaimed};
-pub(crate) use drafts::{Cost, DraftFile, Origin};
 pub(crate) use host::{Claimable, DraftHost, DraftsOf, FileOf};
 pub(crate) use names::Directories;
+pub(crate) use table::{Cost, DraftFile, Origin};

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::change::{Name, NameChange};
 use super::claims::Drafting;
-use super::drafts::Origin;
 use super::host::{Claimable, DraftHost};
+use super::table::Origin;
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
 use crate::names::check_name;

@@ -60,7 +60,7 @@ fn what_would_do_nothing_is_refused_with_the_cure() {
         ("crash ace:1 --fs f2fs --nodelalloc", "--nodelalloc is for ext4"),
         ("crash ace:1 --fsync-mode strict", "--fsync-mode is for F2FS; leave it out, or add --fs f2fs"),
         ("crash ace:1 --fs f2fs --size 32MiB", "F2FS takes 64 MiB to 16 TiB"),
-        ("crash atomic:20 --fs f2fs", "drafts of atomic files, which F2FS has not"),
+        ("crash atomic:20 --fs f2fs --stage 256KiB", "staging area has not; leave --stage out"),
         ("crash shares:20 --fs f2fs", "shares pages of files, which F2FS cannot"),
         ("run varmail --runtime 0", "--runtime 0: nothing would be run"),
         ("run varmail --operations 0", "1 or more"),

@@ -129,9 +129,10 @@ impl<'a> DraftCommits<'a> {
         self.publish(&written).await.inspect_err(|error| self.fail(error))?;
         drafts.iter().for_each(|id| self.note_committed(*id));
         // A name that is gone must not come back under the commit: SQLite removes its journal without a sync.
-        let placed = match self.names_gone.borrow().is_empty() {
-            true => self.syncs().place(node, Synced::Everything).await,
-            false => Ok(None),
+        let is_name_gone = !self.names_gone.borrow().is_empty();
+        let placed = match is_name_gone {
+            false => self.syncs().place(node, Synced::Everything).await,
+            true => Ok(None),
         };
         onewrite_block::reached!("commit of one file makes a checkpoint", placed == Ok(None));
         Ok(Ok(placed.inspect_err(|error| self.fail(error))?))
