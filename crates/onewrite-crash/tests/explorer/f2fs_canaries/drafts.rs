@@ -22,7 +22,7 @@ const SOUND: F2fsSubject = F2fsSubject::new(FsyncMode::Posix);
 fn first_broken<S: Subject + Copy + Send + Sync>(subject: S, name: &str, options: &ExploreOptions) -> Option<Promise> {
     let spec: WorkloadSpec = name.parse().expect("workload");
     let workloads: Vec<Workload> = spec.workloads(&subject, options.seed).take(400).collect();
-    let report = crash(subject, workloads.into_iter(), CrashPlan::new(options), |_| ()).expect("the run");
+    let report = crash(subject, workloads, CrashPlan::new(options), |_| ()).expect("the run");
     println!("seed {}: {} states, {:?}", options.seed, report.states, report.violations.first());
     report.violations.first().map(|violation| violation.promise)
 }
