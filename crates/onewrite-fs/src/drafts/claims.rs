@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::rc::Rc;
 
-use super::host::{Claimable, DraftHost, FileOf};
-use super::table::{Cost, Draft, DraftFile, Origin, cost_of_all};
+use super::host::{Claimable, DraftHost, FileOf, cost_of_all};
+use super::table::{Cost, Draft, DraftFile, Origin};
 use crate::api::{FsError, FsResult, Ino};
 use crate::atomic::DraftId;
 use crate::pages::PagedFile;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use onewrite_block::sync::RwLock;
 
-use super::table::{Cost, DraftFile, Drafts};
+use super::table::{Cost, Draft, DraftFile, Drafts};
 use crate::api::{FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
 use crate::pages::{Backing, PagedFile, Pages};
@@ -117,4 +117,18 @@ pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
 
     /// Makes a regular file without a name that nobody sees, and opens it once. `name` will be its name.
     async fn create_unnamed(&self, directory: &Rc<Self::File>, name: &[u8], node: NewNode) -> FsResult<Rc<Self::File>>;
+}
+
+impl<F: PagedFile, P: Default> Draft<F, P> {
+    /// What its commit takes on `host`.
+    pub(crate) fn cost<H: DraftHost<File = F, Plan = P>>(&self, host: &H) -> Cost {
+        let names = self.names.iter().map(|_| H::NAME_COST);
+        self.files.values().map(|file| host.cost(file)).chain(names).sum()
+    }
+}
+
+/// What the commit of all drafts of `host` together takes.
+pub(crate) fn cost_of_all<H: DraftHost>(host: &H) -> Cost {
+    let drafts: &DraftsOf<H> = host.drafts();
+    drafts.all.borrow().values().map(|draft| draft.cost(host)).sum()
 }

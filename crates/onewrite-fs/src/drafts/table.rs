@@ -7,7 +7,6 @@ use std::ops::Add;
 use std::rc::Rc;
 
 use super::change::NameChange;
-use super::host::{DraftHost, DraftsOf};
 use crate::api::{FsError, FsResult};
 use crate::atomic::DraftId;
 use crate::pages::PagedFile;
@@ -98,18 +97,12 @@ impl<F: PagedFile, P: Default> Draft<F, P> {
     pub(crate) fn is_changed(&self) -> bool {
         !self.names.is_empty() || self.files.values().any(DraftFile::is_changed)
     }
-
-    /// What its commit takes on `host`.
-    pub(crate) fn cost<H: DraftHost<File = F, Plan = P>>(&self, host: &H) -> Cost {
-        let names = self.names.iter().map(|_| H::NAME_COST);
-        self.files.values().map(|file| host.cost(file)).chain(names).sum()
-    }
 }
 
 /// All drafts of a volume.
 pub(crate) struct Drafts<F, P> {
     last: Cell<u64>,
-    all: RefCell<BTreeMap<DraftId, Draft<F, P>>>,
+    pub(super) all: RefCell<BTreeMap<DraftId, Draft<F, P>>>,
 }
 
 impl<F, P> Default for Drafts<F, P> {
@@ -168,12 +161,6 @@ impl<F: PagedFile, P: Default> Drafts<F, P> {
     pub(super) fn remove(&self, id: DraftId) -> FsResult<Draft<F, P>> {
         self.all.borrow_mut().remove(&id).ok_or_else(|| ended(id))
     }
-}
-
-/// What the commit of all drafts of `host` together takes.
-pub(crate) fn cost_of_all<H: DraftHost>(host: &H) -> Cost {
-    let drafts: &DraftsOf<H> = host.drafts();
-    drafts.all.borrow().values().map(|draft| draft.cost(host)).sum()
 }
 
 fn ended(id: DraftId) -> FsError {

@@ -7,8 +7,8 @@
 //!
 //! OLTP of the other papers (`001` §6.1, `003` §5: rows `ldj-*oltp*`, `zp-sysbench`) is the same shape with 128 clients
 //! and sysbench's own rows, and doublewrite where the mode does not log content: on `ordered` and `zp`. The pool holds
-//! half of the data as in `papers/000`; neither paper names its own. The data are an 80th of the LDJ paper's 40 GB, and so
-//! are its logs, but not below 4 MiB, the least that ext4 takes.
+//! half of the data as in `papers/000`; neither paper names its own. The data are an 80th of the LDJ paper's 40 GB, and
+//! so are its logs, but not below 4 MiB, the least that ext4 takes.
 
 use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
