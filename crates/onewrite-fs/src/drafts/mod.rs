@@ -20,6 +20,6 @@ mod table;
 
 pub(crate) use change::{Name, NameChange};
 pub(crate) use claims::{Committing, Drafting, Left, expect_unclaimed};
-pub(crate) use host::{Claimable, DraftHost, DraftsOf, FileOf};
+pub(crate) use host::{Claimable, DraftHost, FileOf};
 pub(crate) use names::Directories;
-pub(crate) use table::{Cost, DraftFile, Origin};
+pub(crate) use table::{Cost, DraftFile, Drafts, Origin};

@@ -266,7 +266,7 @@ impl JournalResults {
         writeln!(text, "## The papers beside it\n\n{counts}.\n\n{head}").expect("a string");
         for outcome in &self.rows.0 {
             let Row { id, metric, paper, .. } = outcome.row();
-            let [value, words, places, cases] = outcome.cells();
+            let [value, words, places, cases] = outcome.cells().map(|cell| cell.replace('\n', " "));
             writeln!(text, "| `{id}`: {metric} | {paper} | {value} | {words} | {places} | {cases} |")
                 .expect("a string");
         }

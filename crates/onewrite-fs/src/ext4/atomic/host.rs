@@ -6,35 +6,21 @@ use std::rc::Rc;
 use onewrite_block::sync::RwLock;
 
 use super::credits::NAME_CREDITS;
+use super::plan::{Drafts, Plan};
 use crate::api::{FsError, FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
-use crate::drafts::{Claimable, Cost, DraftHost, DraftsOf, FileOf};
+use crate::drafts::{Claimable, Cost, DraftHost, FileOf};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
 use crate::ext4::mode::Scope;
 use crate::ext4::survey::Part;
 use crate::ext4::volume::Volume;
 use crate::pages::Pages;
-use crate::runs::Runs;
 
 /// Blocks that a directory may need for one more entry.
 const NAME_BLOCKS: u64 = 3;
 /// Nodes of a map that a split of an extent may add: a leaf and its parent.
 const SPLIT_BLOCKS: u64 = 2;
-
-/// The drafts of a volume.
-pub(in crate::ext4) type Drafts = DraftsOf<Volume>;
-
-/// What the commit of a file does to its map.
-#[derive(Clone, Default)]
-pub(in crate::ext4) struct Plan {
-    /// Extents that it frees for the dropped pages.
-    pub(super) dropped_extents: usize,
-    /// Private pages that need a block.
-    pub(super) new: Runs,
-    /// Private pages whose block the map calls unwritten.
-    pub(super) unwritten: Runs,
-}
 
 impl Claimable for Node {
     fn lock(&self) -> &RwLock {

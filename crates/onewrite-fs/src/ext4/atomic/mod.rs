@@ -13,5 +13,6 @@ mod credits;
 mod host;
 mod names;
 mod operations;
+mod plan;
 
-pub(super) use host::Drafts;
+pub(super) use plan::Drafts;

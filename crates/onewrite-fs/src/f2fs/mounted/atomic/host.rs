@@ -1,6 +1,5 @@
 //! What drafts need to know of F2FS.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -10,32 +9,18 @@ use super::super::file::File;
 use super::super::map::Named;
 use super::super::views::DraftCommits;
 use super::super::volume::Volume;
+use super::plan::{Drafts, Plan};
 use crate::api::{FsError, FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
-use crate::drafts::{Claimable, Cost, DraftHost, DraftsOf, FileOf};
+use crate::drafts::{Claimable, Cost, DraftHost, FileOf};
 use crate::f2fs::format::DataAddress;
 use crate::pages::{PagedFile, Pages};
-use crate::runs::Runs;
 
 /// What a change of a name takes: for a new one a block of names, and the nodes on the way to it; of the blocks in
 /// memory also those of the old name, and three inodes.
 const NAME_COST: Cost = Cost { changed: 8, reserved: 4 };
 /// Nodes that freeing a run of pages may leave changed: two at each end.
 const RUN_NODES: usize = 4;
-
-/// The drafts of a volume.
-pub(in crate::f2fs::mounted) type Drafts = DraftsOf<Volume>;
-
-/// What the commit of a file does to its map.
-#[derive(Clone, Default)]
-pub(in crate::f2fs) struct Plan {
-    /// Private pages without a block.
-    pub(super) new: Runs,
-    /// Positions of the nodes that are made for them.
-    pub(super) missing: BTreeSet<u32>,
-    /// Positions of the nodes that name private pages.
-    touched: BTreeSet<u32>,
-}
 
 impl Claimable for File {
     fn lock(&self) -> &RwLock {

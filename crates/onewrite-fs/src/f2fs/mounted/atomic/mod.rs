@@ -21,6 +21,7 @@ mod commit;
 mod host;
 mod names;
 mod operations;
+mod plan;
 mod publish;
 
-pub(super) use host::Drafts;
+pub(super) use plan::Drafts;
