@@ -53,7 +53,7 @@ device-deep: deps
 fuzz-deep: deps
 	$(CARGO) test --package onewrite-fs --test fuzz_mount -- --ignored --nocapture
 
-## results: every journal mode on four devices, with the papers' rows beside them, into docs/results.md (12 minutes of processor time)
+## results: every journal mode on four devices, with the papers' rows beside them, into docs/results.md (25 minutes of processor time)
 results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
