@@ -208,7 +208,7 @@ fn contents() -> [Vec<u8>; 3] {
 fn text(length: usize) -> Vec<u8> {
     let mut choices = Choices::new(1);
     let letters = |choices: &mut Choices| (0..3 + choices.below(7)).map(|_| b'a' + choices.below(26) as u8).collect();
-    let words: Vec<Vec<u8>> = (0..4_000).map(|_| letters(&mut choices)).collect();
+    let words: Vec<Vec<u8>> = (0..1_000).map(|_| letters(&mut choices)).collect();
     let mut text = Vec::with_capacity(length + 16);
     while text.len() < length {
         let commonest = choices.below(words.len() as u64) + 1;
