@@ -33,7 +33,8 @@ fn commits_of_random_drafts_are_whole_or_absent_in_every_mode_that_logs_content(
 
 /// One commit of two drafts: content of three files, a file created, one replaced, one unlinked; beside it drafts that
 /// are aborted, or never committed, and another task's syncs.
-const GROUP: &str = "create /a; append /a 9000 1; create /b; append /b 20000 2; create /c; append /c 5000 3 >> \
+pub(super) const GROUP: &str = "create /a; append /a 9000 1; create /b; append /b 20000 2; create /c; \
+    append /c 5000 3 >> \
     draft 0 write /a 4096 12000 4; draft 0 truncate /b 100; draft 0 create /n; draft 0 append /n 7000 5; \
     draft 1 rename /c /d; draft 1 append /c 100 6; sync; commit 0 1; draft 0 write /a 0 4096 7; draft 0 create /x; \
     draft 1 unlink /d; sync; abort 0; draft 0 append /n 300 8; draft 0 punch /n 0 4096; commit 0; \

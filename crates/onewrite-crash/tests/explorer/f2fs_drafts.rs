@@ -4,6 +4,8 @@ use onewrite_block::{Geometry, MIB, Nanos};
 use onewrite_crash::{CrashPlan, ExploreOptions, F2fsSubject, Report, Workload, WorkloadSpec, crash, explore, trace};
 use onewrite_fs::f2fs::{Clean, FsyncMode, LogMode};
 
+use super::drafts::GROUP;
+
 const PLAIN: F2fsSubject = F2fsSubject::new(FsyncMode::Posix);
 
 fn options(states_max: u64, seed: u64) -> ExploreOptions {
@@ -77,14 +79,6 @@ fn chains_of_several_nodes_are_whole_or_absent() {
     let torn = assert_sound(PLAIN, &format!("script:{FAR}"), &tearing(options(3_000, 7)));
     assert!(whole.states > 200 && torn.states_by_kind.torn_page > 50, "{whole:?} {torn:?}");
 }
-
-/// One commit of two drafts: content of three files, a file created, one replaced, one unlinked; beside it drafts that
-/// are aborted, or never committed, and another task's syncs.
-const GROUP: &str = "create /a; append /a 9000 1; create /b; append /b 20000 2; create /c; append /c 5000 3 >> \
-    draft 0 write /a 4096 12000 4; draft 0 truncate /b 100; draft 0 create /n; draft 0 append /n 7000 5; \
-    draft 1 rename /c /d; draft 1 append /c 100 6; sync; commit 0 1; draft 0 write /a 0 4096 7; draft 0 create /x; \
-    draft 1 unlink /d; sync; abort 0; draft 0 append /n 300 8; draft 0 punch /n 0 4096; commit 0; \
-    draft 0 write /b 0 50000 9 | create /p; fsync /p; append /p 9000 10; fsync /p; append /p 30000 11; fsync /p";
 
 #[test]
 fn a_group_is_whole_or_absent_beside_the_syncs_of_another_task() {

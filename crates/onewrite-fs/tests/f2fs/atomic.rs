@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, new_zoned_disk, with_mount};
+use crate::support::shorthand::{content, content_at, exists, file};
 use crate::support::volume::image;
 use onewrite_block::{
     Bell, Completion, Counters, Device, DevicePort, Geometry, Image, Lpn, Nanos, NextEvent, Operation, Page, RamDisk,
@@ -46,25 +47,6 @@ fn on_new_with<F: Future<Output = FsResult<()>> + 'static>(
 fn after<F: Future<Output = FsResult<()>> + 'static>(left: &Image, look: impl FnOnce(Rc<F2fs>) -> F + 'static) {
     let ((), disk) = with_mount(again(left), F2fsOptions::default(), Left::Unmounted, |fs, _| look(fs));
     assert_clean(&image(disk));
-}
-
-async fn file(fs: &F2fs, name: &[u8], content: &[u8]) -> FsResult<Ino> {
-    let file = fs.create(fs.root(), name, NewNode::FILE).await?;
-    fs.write(file, Position::At(0), Content::Bytes(content), Manner::default()).await?;
-    Ok(file)
-}
-
-async fn content(fs: &F2fs, ino: Ino) -> Vec<u8> {
-    fs.read(ino, 0, u64::MAX, Manner::default()).await.expect("read").to_vec()
-}
-
-async fn content_at(fs: &F2fs, name: &[u8]) -> Vec<u8> {
-    let ino = fs.lookup(fs.root(), name).await.expect("the name exists");
-    content(fs, ino).await
-}
-
-async fn exists(fs: &F2fs, name: &[u8]) -> bool {
-    fs.lookup(fs.root(), name).await.is_ok()
 }
 
 fn bytes(bytes: &[u8]) -> Content<'_> {

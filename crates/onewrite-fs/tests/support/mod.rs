@@ -6,6 +6,7 @@ pub mod f2fs;
 pub mod f2fs_volume;
 pub mod grown;
 pub mod patient;
+pub mod shorthand;
 pub mod tree;
 pub mod volume;
 

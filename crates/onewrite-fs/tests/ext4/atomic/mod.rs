@@ -13,6 +13,7 @@ use onewrite_fs::{
     Position,
 };
 
+use crate::support::shorthand::{content, content_at, exists, file};
 use crate::support::volume::{image, new_disk, save, with_mount};
 use crate::support::{Scratch, assert_clean};
 
@@ -44,25 +45,6 @@ fn on<F: Future<Output = FsResult<()>> + 'static>(
     save(&whole, &scratch.path("image"));
     assert_clean(&scratch.path("image"));
     Box::new(RamDisk::with_image(whole, geometry))
-}
-
-async fn file(fs: &Ext4, name: &[u8], content: &[u8]) -> FsResult<Ino> {
-    let file = fs.create(fs.root(), name, NewNode::FILE).await?;
-    fs.write(file, Position::At(0), Content::Bytes(content), Manner::default()).await?;
-    Ok(file)
-}
-
-async fn content(fs: &Ext4, ino: Ino) -> Vec<u8> {
-    fs.read(ino, 0, u64::MAX, Manner::default()).await.expect("read").to_vec()
-}
-
-async fn content_at(fs: &Ext4, name: &[u8]) -> Vec<u8> {
-    let ino = fs.lookup(fs.root(), name).await.expect("the name exists");
-    content(fs, ino).await
-}
-
-async fn exists(fs: &Ext4, name: &[u8]) -> bool {
-    fs.lookup(fs.root(), name).await.is_ok()
 }
 
 #[test]
