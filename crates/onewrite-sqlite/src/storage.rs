@@ -103,10 +103,21 @@ pub struct Identity {
 pub enum Promise {
     /// What was synced; a write changes no byte beside its own. No drafts.
     Synced,
-    /// The same. Drafts.
+    /// What was synced, as above, and what drafts committed.
     Drafts,
     /// What was synced, and of all other writes to all files a prefix, each write whole. Drafts.
     Prefix,
+}
+
+impl Promise {
+    /// That of a file system that has drafts or not, and keeps the order of other writes or not.
+    pub const fn of(has_drafts: bool, keeps_order: bool) -> Promise {
+        match (has_drafts, keeps_order) {
+            (false, _) => Promise::Synced,
+            (true, false) => Promise::Drafts,
+            (true, true) => Promise::Prefix,
+        }
+    }
 }
 
 /// Time and chance of a storage that does not live in the host's.

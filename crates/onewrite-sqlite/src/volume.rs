@@ -36,14 +36,10 @@ pub struct VolumeDraft {
 }
 
 impl VolumeStorage {
-    /// All files of `volume`. Modes that have drafts log everything, so they also keep the order of writes.
+    /// All files of `volume`.
     pub fn new(volume: Volume) -> VolumeStorage {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let promise = match (volume.atomic().is_ok(), volume.keeps_order()) {
-            (false, _) => Promise::Synced,
-            (true, false) => Promise::Drafts,
-            (true, true) => Promise::Prefix,
-        };
+        let promise = Promise::of(volume.atomic().is_ok(), volume.keeps_order());
         VolumeStorage { volume, number: COUNT.fetch_add(1, Ordering::Relaxed), promise }
     }
 

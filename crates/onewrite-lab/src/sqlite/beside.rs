@@ -52,11 +52,7 @@ impl Core {
 
     /// What a power cut leaves, and whether there are atomic files.
     pub(super) fn promise(&self) -> Promise {
-        match (self.fs.has_drafts(), self.fs.keeps_order()) {
-            (false, _) => Promise::Synced,
-            (true, false) => Promise::Drafts,
-            (true, true) => Promise::Prefix,
-        }
+        Promise::of(self.fs.has_drafts(), self.fs.keeps_order())
     }
 }
 
