@@ -13,7 +13,7 @@ use onewrite_block::{
 };
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{
-    Allocation, AtomicFiles, AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode,
+    Allocation, AtomicFiles, AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Manner, NewNode,
     Position, RenameManner,
 };
 
@@ -434,7 +434,7 @@ impl Device for Noting {
 }
 
 /// What `one`, `two` and `new` hold.
-async fn three(fs: &F2fs) -> FsResult<Vec<Option<Vec<u8>>>> {
+async fn three(fs: &Rc<F2fs>) -> FsResult<Vec<Option<Vec<u8>>>> {
     let mut found = Vec::new();
     for name in [&b"one"[..], b"two", b"new"] {
         found.push(if exists(fs, name).await { Some(content_at(fs, name).await) } else { None });

@@ -30,7 +30,7 @@ fn mounted<F: Future<Output = FsResult<()>> + 'static>(
 }
 
 /// A draft that has `one`.
-async fn claimed(fs: &Ext4) -> FsResult<(DraftId, Ino)> {
+async fn claimed(fs: &Rc<Ext4>) -> FsResult<(DraftId, Ino)> {
     let (one, draft) = (fs.lookup(fs.root(), b"one").await?, fs.begin_draft()?);
     fs.claim(draft, one).await?;
     Ok((draft, one))
@@ -181,7 +181,7 @@ fn what_lay_behind_the_end_does_not_come_back_with_a_larger_size() {
 }
 
 /// Fills the disk to the last block.
-async fn fill(fs: &Ext4) -> FsResult<()> {
+async fn fill(fs: &Rc<Ext4>) -> FsResult<()> {
     let filler = file(fs, b"filler", b"").await?;
     for length in [MIB, 65_536, PAGE] {
         let fill = Content::Pattern { seed: 2, compressible_percent: 0, length };

@@ -44,7 +44,7 @@ async fn change(fs: Rc<Ext4>, plan: Rc<RefCell<FaultPlan>>, fault: impl Fn(u64) 
 }
 
 /// Whether the draft is there, whole; fails if a part of it is.
-async fn is_there(fs: &Ext4) -> bool {
+async fn is_there(fs: &Rc<Ext4>) -> bool {
     let new = vec![7; 30_000];
     let contents = [content_at(fs, b"one").await, content_at(fs, b"two").await];
     let names = (exists(fs, b"made").await, exists(fs, b"gone").await);

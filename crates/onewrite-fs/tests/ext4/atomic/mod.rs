@@ -9,7 +9,7 @@ use std::rc::Rc;
 use onewrite_block::{Cause, Device, DevicePort, Lpn, RamDisk, Request};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{
-    Allocation, AtomicFiles, AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode,
+    Allocation, AtomicFiles, AttributeChanges, Content, FileSystem, FileView, FsError, FsResult, Manner, NewNode,
     Position,
 };
 

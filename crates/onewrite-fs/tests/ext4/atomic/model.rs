@@ -26,7 +26,7 @@ struct File {
 }
 
 impl File {
-    async fn change(&mut self, fs: &Ext4, choices: &mut Choices) -> FsResult<()> {
+    async fn change(&mut self, fs: &Rc<Ext4>, choices: &mut Choices) -> FsResult<()> {
         let (offset, length) = (choices.below(BYTES), 1 + choices.below(BYTES / 3));
         match choices.below(6) {
             0 => {
@@ -50,7 +50,7 @@ impl File {
         Ok(())
     }
 
-    async fn check(&self, fs: &Ext4, step: u64) -> FsResult<()> {
+    async fn check(&self, fs: &Rc<Ext4>, step: u64) -> FsResult<()> {
         assert!(content(fs, self.ino).await == self.committed, "step {step}: {} as committed", self.ino);
         let drafted = fs.draft_read(self.draft, self.ino, 0, u64::MAX).await?.to_vec();
         assert!(drafted == self.drafted, "step {step}: {} as drafted", self.ino);
