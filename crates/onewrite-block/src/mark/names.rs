@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 367] = [
+pub const ALL: [(Room, &str); 373] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -254,6 +254,10 @@ pub const ALL: [(Room, &str); 367] = [
     (Room::Pages, "victim left for a later write"),
     (Room::Pages, "writer waits for the writeback of another"),
     (Room::Pages, "writer writes out the oldest file"),
+    (Room::Pages, "writers write out several files"),
+    (Room::Pages, "throttled writer finds no place"),
+    (Room::Pages, "flusher finds no place"),
+    (Room::Pages, "writeback ends for want of room"),
     (Room::Pages, "file dirty again once it was written out"),
     (Room::Pages, "no place for a dirty page"),
     (Room::Pages, "write of pages fails"),
@@ -346,6 +350,8 @@ pub const ALL: [(Room, &str); 367] = [
     (Room::F2fs, "log leaves its zone at the mount"),
     (Room::Stage, "staged sync waits for the round of others"),
     (Room::Stage, "too many moves to stage"),
+    (Room::Stage, "too little room to patch what would be staged"),
+    (Room::Stage, "patched file finds no segment for a page"),
     (Room::Stage, "staging area full"),
     (Room::Stage, "staging area nearly full"),
     (Room::Stage, "staged transaction is not durable on completion"),

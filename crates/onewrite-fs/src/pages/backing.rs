@@ -54,6 +54,8 @@ pub enum Target<F> {
     },
     /// The first page has no target now: it is being dropped, or its file system has not prepared it.
     Nowhere,
+    /// As [`Target::Nowhere`], and the same goes for the pages that follow: there is no room.
+    NoRoom,
     /// The file changed during the call: the caller looks for dirty pages again.
     Changed,
     /// Nothing gets a target now. The caller waits for what it has under way, then for [`Backing::until_open`].

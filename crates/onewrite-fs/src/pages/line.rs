@@ -26,8 +26,8 @@ pub(super) struct Line {
     files: RefCell<BTreeMap<u64, u64>>,
     /// Places given so far.
     places: Cell<u64>,
-    /// Whether a throttled writer, or the flusher that a writer woke, is writing back.
-    is_writing_out: Cell<bool>,
+    /// Throttled writers that are writing back. The flusher that a writer woke takes the places of all of them.
+    writing_out: Cell<usize>,
     /// Notified when so much is dirty that the flusher is to begin.
     much: Signal,
 }
@@ -37,7 +37,7 @@ impl Line {
         Line {
             files: RefCell::default(),
             places: Cell::default(),
-            is_writing_out: Cell::default(),
+            writing_out: Cell::default(),
             much: Signal::new(runtime),
         }
     }

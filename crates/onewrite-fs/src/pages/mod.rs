@@ -87,6 +87,9 @@ pub struct PagesOptions {
     /// Whether the flusher also begins as soon as a tenth of the cache is dirty, beside the writers, as Linux's does;
     /// else it looks every five seconds, and writers write back themselves.
     pub prompt_writeback: bool,
+    /// Further throttled writers that write a file back beside the first. Without, a device of many parallel units
+    /// gets one file at a time.
+    pub further_writers: usize,
 }
 
 /// Cache key of page `index` of a file.
@@ -105,6 +108,8 @@ pub struct Pages {
     /// Tasks that write pages to make room.
     making_room: RefCell<Vec<TaskId>>,
     line: Line,
+    /// Pages that writeback has sent so far.
+    sent: Cell<u64>,
     /// Notified when pages were written or read, when files became clean, and by the file system.
     progress: Signal,
     /// Victims that the task that chose them could not write, oldest first.
@@ -125,6 +130,7 @@ impl Pages {
         Pages {
             progress: Signal::new(&runtime),
             line: Line::new(&runtime),
+            sent: Cell::default(),
             evictions: Signal::new(&runtime),
             runtime,
             port,
@@ -189,7 +195,12 @@ impl Pages {
 
     /// Whether any page is dirty.
     pub fn has_dirty(&self) -> bool {
-        self.cache.borrow().dirty_count() > 0
+        self.dirty_count() > 0
+    }
+
+    /// Dirty pages of all files.
+    pub fn dirty_count(&self) -> usize {
+        self.cache.borrow().dirty_count()
     }
 
     /// Whether at least `count` pages of the file are dirty.

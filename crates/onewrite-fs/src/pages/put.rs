@@ -192,7 +192,7 @@ impl Pages {
                     continue;
                 }
                 Target::Room { count, found } => (count.min(end - index), found),
-                Target::Nowhere => {
+                Target::Nowhere | Target::NoRoom => {
                     let place = format!("inode {}, page {index}", file.number());
                     return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
                 }

@@ -140,6 +140,10 @@ impl Pages {
                     index = start + 1;
                     continue;
                 }
+                Ok(Target::NoRoom) => {
+                    onewrite_block::reached!("writeback ends for want of room");
+                    break;
+                }
                 Ok(Target::Later) => {
                     onewrite_block::reached!("writeback waits until a checkpoint ends");
                     (batch.next, batch.is_late) = (Some(start), true);
@@ -159,6 +163,7 @@ impl Pages {
                 backing.sending(file, taken.clone(), &found, (&content, &dirty));
                 let (file_size, cause) = (file.size(), backing.cause(&found));
                 batch.page_count += content.len();
+                self.sent.update(|sent| sent + content.len() as u64);
                 batch.runs.push(Run { pages: taken, block, file_size, found, route: Route::Buffered, dirty });
                 batch
                     .under_way

@@ -58,6 +58,8 @@ pub struct TinyLog {
     pub refuses_to_prepare: Cell<bool>,
     /// Targets to name until one is refused; `None` if none is to be.
     pub targets_left: Cell<Option<u32>>,
+    /// Whether pages have a place on the device.
+    pub has_places: Cell<bool>,
 }
 
 impl Backing for TinyLog {
@@ -93,6 +95,9 @@ impl Backing for TinyLog {
             return Err(FsError::Invalid("a target that is to fail".into()));
         }
         self.targets_left.set(left.map(|left| left - 1));
+        if !self.has_places.get() {
+            return Ok(Target::Nowhere);
+        }
         let count = SEGMENT_PAGES - self.head.get() % SEGMENT_PAGES;
         Ok(Target::Room { count, found: () })
     }
@@ -127,6 +132,7 @@ impl TinyLog {
             sent: RefCell::default(),
             refuses_to_prepare: Cell::default(),
             targets_left: Cell::default(),
+            has_places: Cell::new(true),
         });
         let evictor = Rc::clone(&tiny);
         executor.runtime().spawn(async move { evictor.pages.eviction_task(&*evictor).await });

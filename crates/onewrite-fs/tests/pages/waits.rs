@@ -1,9 +1,12 @@
 //! Waits of the page layer end though nobody makes progress any more: after a write error, and beside a direct write.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
-use onewrite_block::{Lpn, Nanos, PAGE_SIZE, Page};
+use onewrite_block::{
+    Completion, Counters, Device, Executor, Geometry, Lpn, Nanos, NextEvent, PAGE_SIZE, Page, Request, Token,
+};
 use onewrite_fs::pages::{PAGE_BYTES, PagesOptions, page_key};
 use onewrite_fs::{FsError, FsResult};
 
@@ -118,4 +121,91 @@ fn a_write_error_that_nobody_saw_outlives_a_direct_write() {
             Ok(())
         },
     );
+}
+
+/// Lets each request take a millisecond, many side by side.
+struct Slow {
+    disk: Box<dyn Device>,
+    under_way: Vec<(Nanos, Completion)>,
+}
+
+impl Device for Slow {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+
+    fn reset_counters(&mut self) {
+        self.disk.reset_counters();
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        let mut done = Vec::new();
+        self.disk.submit(token, request, now);
+        self.disk.advance(now, &mut done);
+        self.under_way.extend(done.into_iter().map(|completion| (now + Nanos::from_millis(1), completion)));
+    }
+
+    fn next_event(&self) -> NextEvent {
+        self.under_way.iter().map(|(due, _)| *due).min().into()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        completed.extend(self.under_way.extract_if(.., |(due, _)| *due <= to).map(|(_, completion)| completion));
+    }
+}
+
+/// When the last of eight writers has filled a file of its own, with so many that write back beside the first.
+fn filled_after(further_writers: usize) -> Nanos {
+    let executor = Executor::ideal();
+    let options = PagesOptions { further_writers, ..PagesOptions::default() };
+    let slow = Slow { disk: disk(), under_way: Vec::new() };
+    let tiny = TinyLog::new(&executor, Box::new(slow), CACHE_PAGES, options);
+    let ends = Rc::new(RefCell::new(Vec::new()));
+    for number in 1..=8 {
+        let (writer, file, ends) = (Rc::clone(&tiny), tiny.make(number), Rc::clone(&ends));
+        executor.runtime().spawn(async move {
+            for page in 0..CACHE_PAGES {
+                writer.write(&file, page * PAGE_BYTES, &[1]).await.expect("a write");
+            }
+            ends.borrow_mut().push(writer.runtime().now());
+        });
+    }
+    executor.run_until(Nanos::from_secs(60)).expect("no halt");
+    assert_eq!(ends.borrow().len(), 8, "all have ended");
+    let last = ends.borrow().iter().max().copied();
+    last.expect("there are writers")
+}
+
+#[test]
+fn throttled_writers_write_several_files_back_at_once_if_they_may() {
+    let (alone, four, eight) = (filled_after(0), filled_after(3), filled_after(7));
+    assert!(four.0 * 3 < alone.0 * 2 && eight.0 * 2 < alone.0, "{alone:?} {four:?} {eight:?}");
+}
+
+/// More than a fifth of the cache is dirty, and no page has a place: writers go on late, and the flusher rests.
+#[test]
+fn pages_without_a_place_neither_stop_writers_nor_keep_the_flusher_busy() {
+    let executor = Executor::ideal();
+    let tiny = TinyLog::new(&executor, disk(), CACHE_PAGES, PagesOptions::default());
+    let flusher = Rc::clone(&tiny);
+    executor.runtime().spawn(async move { flusher.pages.dirty_files().flusher(&*flusher).await });
+    tiny.has_places.set(false);
+    let (writer, file) = (Rc::clone(&tiny), tiny.make(1));
+    let write = async move {
+        for page in 0..CACHE_PAGES / 2 {
+            writer.write(&file, page * PAGE_BYTES, &[1]).await?;
+        }
+        FsResult::Ok(writer.runtime().now())
+    };
+    let end = executor.block_on(write).expect("no halt").expect("no error");
+    assert!(end > Nanos::from_millis(40) && end < Nanos::from_secs(2), "{end:?}");
+    executor.run_until(Nanos::from_secs(40)).expect("no halt");
+    assert_eq!(tiny.device_bytes(), 0);
+    tiny.has_places.set(true);
+    executor.run_until(Nanos::from_secs(50)).expect("no halt");
+    assert_eq!(tiny.device_bytes(), CACHE_PAGES / 2 * PAGE_BYTES, "the flusher comes back");
 }

@@ -52,6 +52,13 @@ pub enum Work {
     Sqlite(SqliteJob),
     /// A load on an engine of InnoDB's shape.
     Innodb(InnodbJob),
+    /// A job file of fio, with the name that the paper has for it.
+    Fio {
+        /// The name.
+        name: &'static str,
+        /// Its text.
+        text: &'static str,
+    },
     /// Files of 4 MiB written in order; they hardly compress.
     Copy {
         /// Bytes of all files.
@@ -118,19 +125,9 @@ impl Cell {
         self.run()?.ok_or_else(refused)
     }
 
-    /// Writes a second for fio, all operations a second for filebench, PostMark and databases; for a copy, bytes a
-    /// second until the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
+    /// [`Work::speed`] of its workload.
     pub fn speed(&self, result: &RunResult) -> f64 {
-        match self.work {
-            Work::RandomWrites { .. } => result.onewrite.total.write.iops,
-            Work::Personality { .. } | Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) => {
-                result.operations_per_second()
-            }
-            Work::Copy { bytes } => {
-                let slowest = result.jobs.iter().map(|job| job.job_runtime).max().unwrap_or(0);
-                bytes as f64 * 1000.0 / slowest as f64
-            }
-        }
+        self.work.speed(result)
     }
 
     /// The run of this cell.
@@ -146,6 +143,21 @@ impl Cell {
 }
 
 impl Work {
+    /// Writes a second for fio, all operations a second for filebench, PostMark and databases; for a copy, bytes a
+    /// second until the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
+    pub(super) fn speed(&self, result: &RunResult) -> f64 {
+        match self {
+            Work::RandomWrites { .. } | Work::Fio { .. } => result.onewrite.total.write.iops,
+            Work::Personality { .. } | Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) => {
+                result.operations_per_second()
+            }
+            Work::Copy { bytes } => {
+                let slowest = result.jobs.iter().map(|job| job.job_runtime).max().unwrap_or(0);
+                *bytes as f64 * 1000.0 / slowest as f64
+            }
+        }
+    }
+
     /// What it is called beside figures.
     pub(super) fn name(&self) -> String {
         match self {
@@ -157,6 +169,7 @@ impl Work {
             Work::PostMark { .. } => "postmark".to_owned(),
             Work::Sqlite(job) => job.kind.name().to_owned(),
             Work::Innodb(job) => job.load.name().to_owned(),
+            Work::Fio { name, .. } => (*name).to_owned(),
             Work::Copy { .. } => "copy".to_owned(),
         }
     }
@@ -179,6 +192,7 @@ impl Work {
                      buffer_compress_percentage=6\n"
                 )
             }
+            Work::Fio { name, text } => format!("[{name}]\n{text}"),
             Work::PostMark { part } => {
                 return Ok(JobSpec::PostMark(postmark::Parameters {
                     files: 10_000 / part,

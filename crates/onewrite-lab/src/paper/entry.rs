@@ -6,6 +6,7 @@ use super::cell::Work;
 use super::claim::Claim;
 use super::cleaning::Cleaned;
 use super::found::Case;
+use super::staging::sensitivity::Varied;
 use super::staging::{OpenChannel, Staged};
 use super::verdict::{Even, Terms};
 
@@ -85,6 +86,10 @@ pub(super) enum Experiment {
     Staged(&'static [Staged]),
     /// StageFS by another file system on the open-channel SSD.
     OpenChannel(OpenChannel),
+    /// Milliseconds of StageFS's mount there, behind a power cut.
+    Remount,
+    /// StageFS there with the most of something by StageFS with the least.
+    Varied(Varied),
     /// A figure of a device.
     Device(&'static str, DeviceFigure),
 }
@@ -115,7 +120,9 @@ impl Experiment {
             Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
             Experiment::Oltp(.., devices) | Experiment::Git(devices) => devices.to_vec(),
             Experiment::Staged(_) => vec!["sata-530"],
-            Experiment::OpenChannel(_) => vec!["ocssd-huawei"],
+            Experiment::OpenChannel(_) | Experiment::Remount | Experiment::Varied(_) => {
+                vec!["ocssd-huawei"]
+            }
             Experiment::EvictionOverFlush(device) | Experiment::Device(device, _) | Experiment::GitLogs(device) => {
                 vec![device]
             }

@@ -69,7 +69,9 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::GitLogs(device) => git::by_log_size(device),
         Experiment::Cleaned(what) => cleaning::measure(what),
         Experiment::Staged(all) => staging::over_others(all),
-        Experiment::OpenChannel(of) => plain(staging::on_open_channel(&of)),
+        Experiment::OpenChannel(of) => staging::on_open_channel(&of),
+        Experiment::Remount => staging::remount::milliseconds(),
+        Experiment::Varied(what) => staging::sensitivity::measure(what),
         Experiment::Photographs => plain(photographs::compressed_size()),
         Experiment::Device(profile, figure) => calibration::figure(profile, figure),
     }

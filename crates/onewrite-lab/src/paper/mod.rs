@@ -83,6 +83,6 @@ mod tests {
 
     #[test]
     fn a_row_without_an_experiment_says_so() {
-        assert!(run(&row("stage-size")).unwrap_err().to_string().contains("stage-size"));
+        assert!(run(&row("cal-ocssd-read")).unwrap_err().to_string().contains("cal-ocssd-read"));
     }
 }

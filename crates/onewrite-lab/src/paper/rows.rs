@@ -22,6 +22,7 @@ use super::entry::Experiment::{
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
 use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
+use super::staging::sensitivity::Varied;
 use super::staging::{Of, OpenChannel, Rival, Staged};
 use crate::generate::TraceKind;
 use crate::innodb::{Doublewrite, InnodbJob, Load};
@@ -411,13 +412,45 @@ pub(super) const ROWS: &[Entry] = &[
     open_row("stage-waf-varmail", MAIL, Rival::Ext4, Of::FlashBytes),
     open_row("stage-waf-seqsync", one_of_sqlite(Kind::SeqSync, Journal::Wal), Rival::Ext4, Of::FlashBytes),
     open_row("stage-waf-randsync", one_of_sqlite(Kind::RandSync, Journal::Wal), Rival::Ext4, Of::FlashBytes),
+    mobibench("stage-mobibench", Rival::Ext4, Of::Speed),
+    mobibench("stage-mobibench-f2fs", Rival::F2fs, Of::Speed),
+    mobibench("stage-waf-mobibench", Rival::Ext4, Of::FlashBytes),
+    open_rows(
+        "stage-op-append",
+        OpenChannel { work: APPEND, rival: Rival::F2fs, of: Of::Speed, also: &[RANDWRITE, SEQWRITE], beside: &[] },
+    ),
+    row("stage-recovery", Some(Experiment::Remount), ByFigure, Short),
+    row("stage-size", Some(Experiment::Varied(Varied::Size)), A, Minutes),
+    row("stage-channels", Some(Experiment::Varied(Varied::Units)), A, Minutes),
 ];
 
 const MAIL: Work = personality(Personality::Varmail, 0);
 
+/// Synced accesses of 4 KiB to a file that is there before.
+const MOBIBENCH: Work =
+    Work::Fio { name: "mobibench", text: "rw=randrw\nrwmixread=1\nbs=4k\nsize=64m\nio_size=64m\nfsync=1\n" };
+/// The same without fsyncs but for the last.
+const MOBIBENCH_ASYNC: Work = Work::Fio {
+    name: "synced at the end only",
+    text: "rw=randrw\nrwmixread=1\nbs=4k\nsize=64m\nio_size=64m\nend_fsync=1\n",
+};
+const APPEND: Work = Work::Fio { name: "append", text: "rw=write\nbs=512\nsize=8m\nfallocate=none\nfsync=1\n" };
+const SEQWRITE: Work =
+    Work::Fio { name: "seqwrite", text: "rw=write\noverwrite=1\nbs=512\nsize=64m\nio_size=8m\nfsync=1\n" };
+const RANDWRITE: Work = Work::Fio { name: "randwrite", text: "rw=randwrite\nbs=512\nsize=64m\nio_size=8m\nfsync=1\n" };
+
 /// A row of StageFS on the open-channel SSD.
 const fn open_row(id: &'static str, work: Work, rival: Rival, of: Of) -> Entry {
-    row(id, Some(Experiment::OpenChannel(OpenChannel { work, rival, of })), ByFigure, Short)
+    open_rows(id, OpenChannel { work, rival, of, also: &[], beside: &[] })
+}
+
+/// The same of mobibench, which can be read in two ways.
+const fn mobibench(id: &'static str, rival: Rival, of: Of) -> Entry {
+    open_rows(id, OpenChannel { work: MOBIBENCH, rival, of, also: &[], beside: &[MOBIBENCH_ASYNC] })
+}
+
+const fn open_rows(id: &'static str, what: OpenChannel) -> Entry {
+    row(id, Some(Experiment::OpenChannel(what)), ByFigure, Short)
 }
 
 /// The entry of the row `id`.

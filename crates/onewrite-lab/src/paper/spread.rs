@@ -53,7 +53,7 @@ fn varies(work: Work) -> bool {
     match work {
         Work::RandomWrites { threads, .. } => threads > 1,
         Work::Personality { personality, files, .. } => files.is_none() && personality != Personality::Fileserver,
-        Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) | Work::Copy { .. } => false,
+        Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) | Work::Fio { .. } | Work::Copy { .. } => false,
     }
 }
 

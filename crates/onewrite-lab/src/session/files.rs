@@ -35,11 +35,7 @@ pub(super) async fn run_ext4(
     (watcher, pages): (Option<Watcher>, Option<PageSink>),
 ) -> Result<RunResult, LabError> {
     let course = Course::new(spec, &port, watcher);
-    let planned = match &spec.job {
-        JobSpec::Sqlite(job) => Planned::Sqlite(*job),
-        JobSpec::Innodb(job) => Planned::Innodb(*job),
-        streams => Planned::Streams(streams.plan(fio::Target::Files, &course.choices)?),
-    };
+    let planned = Planned::of(&spec.job, &course.choices)?;
     let mount = spec.ext4_options(mode);
     mount.check_device(port.geometry())?;
     let options = course.format_options(spec.journal_bytes(mode, &port))?;
@@ -75,10 +71,7 @@ pub(super) async fn run_f2fs(
     }
     stack.clean.check_device(port.geometry())?;
     let course = Course::new(spec, &port, watcher);
-    let planned = match &spec.job {
-        JobSpec::Sqlite(job) => Planned::Sqlite(*job),
-        streams => Planned::Streams(streams.plan(fio::Target::Files, &course.choices)?),
-    };
+    let planned = Planned::of(&spec.job, &course.choices)?;
     let options = FormatOptions { stage_bytes: stack.stage_bytes, ..course.format_options(None)? };
     plan_f2fs(&port, &options, &mut course.choices.stream("mkfs", 0))?.write(&port).await?;
     let begin = course.begin();
@@ -155,7 +148,7 @@ fn pages_to(mut sink: PageSink) -> impl FnMut(Ino, Range<u64>, Access) {
 }
 
 /// What runs on a file system.
-enum Planned {
+pub(super) enum Planned {
     /// Streams of operations.
     Streams(Workload),
     /// SQLite, which decides its operations itself.
@@ -165,7 +158,15 @@ enum Planned {
 }
 
 impl Planned {
-    async fn carry_out(
+    pub(super) fn of(job: &JobSpec, choices: &Choices) -> Result<Planned, LabError> {
+        Ok(match job {
+            JobSpec::Sqlite(job) => Planned::Sqlite(*job),
+            JobSpec::Innodb(job) => Planned::Innodb(*job),
+            streams => Planned::Streams(streams.plan(fio::Target::Files, choices)?),
+        })
+    }
+
+    pub(super) async fn carry_out(
         self,
         (runtime, fs, mode): (&Runtime, Rc<AnyFs>, Mode),
         (choices, options): (&Choices, &RunOptions),

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::application::{Application, Session};
 use super::beside::Caller;
-use super::db_bench::{DbBench, Order, Puts};
+use super::db_bench::{Batch, Batches, DbBench, Order, Puts};
 use super::job::{Journal, Kind, SqliteJob};
 use super::storage::{FsStorage, Syncs};
 use super::{androbench::Androbench, facebook::Facebook, gmail::Gmail};
@@ -49,6 +49,8 @@ fn application_of(SqliteJob { kind, operations, .. }: SqliteJob) -> Box<dyn Appl
         Kind::RandSync => Box::new(DbBench::new(Order::Random, Puts::Synced, operations)),
         Kind::SeqAsync => Box::new(DbBench::new(Order::Sequential, Puts::Unsynced, operations)),
         Kind::RandAsync => Box::new(DbBench::new(Order::Random, Puts::Unsynced, operations)),
+        Kind::RandSync1k => Box::new(Batches::new(Batch { puts: 1_000, records_for_each_put: 20 }, operations)),
+        Kind::RandSync10k => Box::new(Batches::new(Batch { puts: 10_000, records_for_each_put: 5 }, operations)),
     }
 }
 

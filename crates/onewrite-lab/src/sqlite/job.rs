@@ -39,6 +39,10 @@ pub enum Kind {
     SeqAsync,
     /// Random keys, nothing synced.
     RandAsync,
+    /// Random keys among 20 times as many, 1,000 in each transaction.
+    RandSync1k,
+    /// Random keys among 5 times as many, 10,000 in each transaction.
+    RandSync10k,
 }
 
 impl Kind {
@@ -46,8 +50,17 @@ impl Kind {
     pub const APPLICATIONS: [Kind; 3] = [Kind::Androbench, Kind::Facebook, Kind::Gmail];
 
     /// All of them.
-    pub const ALL: [Kind; 7] =
-        [Kind::Androbench, Kind::Facebook, Kind::Gmail, Kind::SeqSync, Kind::RandSync, Kind::SeqAsync, Kind::RandAsync];
+    pub const ALL: [Kind; 9] = [
+        Kind::Androbench,
+        Kind::Facebook,
+        Kind::Gmail,
+        Kind::SeqSync,
+        Kind::RandSync,
+        Kind::SeqAsync,
+        Kind::RandAsync,
+        Kind::RandSync1k,
+        Kind::RandSync10k,
+    ];
 
     /// Name of the job without a journal mode.
     pub const fn name(self) -> &'static str {
@@ -59,6 +72,8 @@ impl Kind {
             Kind::RandSync => "sqlite-rand-sync",
             Kind::SeqAsync => "sqlite-seq-async",
             Kind::RandAsync => "sqlite-rand-async",
+            Kind::RandSync1k => "sqlite-rand-sync1k",
+            Kind::RandSync10k => "sqlite-rand-sync10k",
         }
     }
 
@@ -66,7 +81,12 @@ impl Kind {
     pub const fn journal(self) -> Journal {
         match self {
             Kind::Androbench | Kind::Facebook | Kind::Gmail => Journal::Delete,
-            Kind::SeqSync | Kind::RandSync | Kind::SeqAsync | Kind::RandAsync => Journal::Wal,
+            Kind::SeqSync
+            | Kind::RandSync
+            | Kind::SeqAsync
+            | Kind::RandAsync
+            | Kind::RandSync1k
+            | Kind::RandSync10k => Journal::Wal,
         }
     }
 

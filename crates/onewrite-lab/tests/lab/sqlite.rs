@@ -55,7 +55,7 @@ fn one_seed_gives_one_run_to_the_byte_and_another_seed_another() {
 /// The run itself judges the database and the image; here every application does so in every journal mode.
 #[test]
 fn every_application_ends_sound_in_every_journal_mode() {
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.into_iter().filter(|kind| !BATCHES.contains(kind)) {
         for journal in Journal::ALL {
             for mode in [Mode::Ordered, Mode::Sdj] {
                 let (result, _) = run(kind, journal, mode, (90, 1));
@@ -65,6 +65,20 @@ fn every_application_ends_sound_in_every_journal_mode() {
                 assert!(done >= 85 && (synced || !is_synced), "{kind:?} {journal:?} {mode}: {ops:?} {flushes}");
             }
         }
+    }
+}
+
+const BATCHES: [Kind; 2] = [Kind::RandSync1k, Kind::RandSync10k];
+
+/// The run judges the number of records, too: 20 or 5 for each of 1,000 or 10,000 puts.
+#[test]
+fn batches_put_many_records_in_a_transaction_into_records_that_are_there() {
+    for (kind, most_transactions) in BATCHES.into_iter().zip([2, 1]) {
+        let (result, _) = run(kind, Journal::Wal, Mode::Ordered, (most_transactions, 1));
+        assert_eq!(counts(&result), [("transaction", u64::from(most_transactions))]);
+        // The records that are there first are written, too.
+        let bytes = result.onewrite.device.host_write_bytes;
+        assert!(bytes > 2 * 40_000 * 100, "{kind:?}: {bytes} bytes");
     }
 }
 

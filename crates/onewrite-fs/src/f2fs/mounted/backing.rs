@@ -136,7 +136,7 @@ impl Backing for Volume {
             onewrite_block::reached!("log of content has no room");
             // The next checkpoint makes room; the page stays dirty until then.
             self.wanted.ask();
-            return Ok(Target::Nowhere);
+            return Ok(Target::NoRoom);
         }
         let ends = |count: &u64| {
             let address = self.maps().address(&slot.behind(*count));

@@ -27,7 +27,7 @@ impl Cleaner<'_> {
         let nodes = self.dirty_nodes.borrow().len() + self.files.unsaved_count();
         let changes = self.numbers.borrow().changed_count() + self.names_gone.borrow().len();
         let is_large = nodes > self.options.cache_pages / 4 || changes > CHANGES_MAX;
-        is_large || self.space.borrow().wants_checkpoint(nodes)
+        is_large || self.stage_needs_room() || self.space.borrow().wants_checkpoint(nodes)
     }
 
     /// Reads the summaries of segments that logs may enter soon.

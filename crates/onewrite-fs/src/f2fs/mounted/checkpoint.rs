@@ -18,7 +18,7 @@ use super::views::Checkpoints;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::f2fs::format::checkpoint::flags;
-use crate::f2fs::space::Prepared;
+use crate::f2fs::space::{Prepared, Reserve};
 use crate::transfer::{Durability, send_run, wait_all};
 
 /// Rounds of writing names after which a checkpoint gives up: only writeback changes anything meanwhile.
@@ -68,7 +68,9 @@ impl Checkpoints<'_> {
         self.cleaner().note_age();
         self.syncs().wait_for_rounds().await?;
         self.wait_for_stage().await;
-        self.space.borrow_mut().open_reserve();
+        let is_alone = reason == Reason::Mount || self.stage.is_some();
+        let reserve = if is_alone { Reserve::ForAll } else { Reserve::ForNodes };
+        self.space.borrow_mut().open_reserve(reserve);
         self.bring_in_names().await?;
         let gate = ClosedGate::close(&self.gate, self.pages.progress());
         onewrite_block::reached!("checkpoint waits for content under way", !self.gate.is_quiet());

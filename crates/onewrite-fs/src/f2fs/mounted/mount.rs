@@ -39,6 +39,9 @@ use crate::pages::{Access, Pages, PagesOptions, Tracking, page_cache};
 /// Metadata pages that are kept while a mount reads the tables.
 const TABLE_PAGES: usize = 64;
 
+/// Throttled writers that write back beside the first: as many files at once as the open-channel SSD has units.
+const FURTHER_WRITERS: usize = 15;
+
 /// Checkpoints after which a sync gives up that finds no room for content.
 const ATTEMPTS: usize = 8;
 
@@ -130,14 +133,18 @@ impl Volume {
             return Ok(());
         }
         self.check_writable()?;
-        for _ in 0..ATTEMPTS {
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
+            let before = self.pages.dirty_count();
             self.pages.dirty_files().sync_all(self).await?;
-            let is_written = !self.pages.has_dirty();
+            let left = self.pages.dirty_count();
             self.checkpoints().checkpoint().await?;
-            onewrite_block::reached!("sync finds pages without a segment", !is_written);
-            if is_written {
+            onewrite_block::reached!("sync finds pages without a segment", left > 0);
+            if left == 0 {
                 return Ok(());
             }
+            self.cleaner().clean_if_short().await?;
+            attempts = if left < before { 0 } else { attempts + 1 };
         }
         Err(FsError::NoSpace { what: "segments for content", needed: 1, free: 0 })
     }
@@ -200,7 +207,8 @@ async fn open(devices: &Devices, options: F2fsOptions) -> FsResult<(Rc<Volume>, 
     let tracking = if area.is_some() { Tracking::DirtyBytes } else { Tracking::Pages };
     let prompt_writeback = options.prompt_writeback;
     let owned_pages_max = options.draft_blocks_max();
-    let pages_options = PagesOptions { tracking, prompt_writeback, owned_pages_max };
+    let further_writers = FURTHER_WRITERS;
+    let pages_options = PagesOptions { tracking, prompt_writeback, owned_pages_max, further_writers };
     let pages = Pages::new(port.clone(), cache, pages_options);
     Ok((Rc::new(volume_of((port, area.map(Stage::new)), options, tables, pages, space)), warnings))
 }

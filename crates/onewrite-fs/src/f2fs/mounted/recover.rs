@@ -32,7 +32,7 @@ use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::xattr;
 use crate::f2fs::format::{DataAddress, FormatError, Inode, Nid, Place};
-use crate::f2fs::space::Owner;
+use crate::f2fs::space::{Owner, Reserve};
 use crate::names::check_name;
 use crate::pages::{PAGE_BYTES, PagedFile};
 
@@ -172,7 +172,7 @@ impl Recovery<'_> {
     /// Lets the logs pass what was barred and take the reserve.
     pub(super) async fn open_room(&self) -> FsResult<()> {
         self.space.borrow_mut().pass_barred();
-        self.space.borrow_mut().open_reserve();
+        self.space.borrow_mut().open_reserve(Reserve::ForAll);
         self.cleaner().prepare_threads().await?;
         let space = self.space.borrow();
         let needed = [LogKind::HotData, LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode];

@@ -53,7 +53,9 @@ impl Syncs<'_> {
             return self.stage_file(stage, file).await;
         }
         self.check_writable()?;
-        for _ in 0..ATTEMPTS {
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
+            let before = self.pages.dirty_count();
             let held = file.lock().read().await;
             let in_place = self.is_small(file).then(|| file.begin_in_place());
             self.pages.sync(self.volume(), file).await?;
@@ -62,6 +64,8 @@ impl Syncs<'_> {
                 onewrite_block::reached!("fsync finds no segment for a page");
                 drop(held);
                 self.checkpoints().checkpoint().await?;
+                self.cleaner().clean_if_short().await?;
+                attempts = if self.pages.dirty_count() < before { 0 } else { attempts + 1 };
                 continue;
             }
             let changes = self.changes.read().await;
@@ -70,7 +74,7 @@ impl Syncs<'_> {
             drop((changes, held));
             return self.finish(round).await;
         }
-        self.checkpoints().checkpoint().await
+        Err(FsError::NoSpace { what: "segments for content", needed: 1, free: 0 })
     }
 
     /// Gives the changed nodes of a file without dirty pages their addresses. Returns the round that writes them;

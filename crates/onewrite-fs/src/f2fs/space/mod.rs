@@ -51,6 +51,18 @@ const RESERVE_SECTIONS: usize = 8;
 /// Sections of it that are not for cleaning.
 const RESERVE_FROM_CLEANING: usize = 5;
 
+/// What the logs may take of the reserve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::f2fs) enum Reserve {
+    /// Nothing.
+    Closed,
+    /// All of it for nodes and names, and on whole ground nothing for content: writeback goes on until the gate of a
+    /// checkpoint closes, and would leave none.
+    ForNodes,
+    /// All of it for all: only the mount writes, or a checkpoint that needs room for pages of a staging area.
+    ForAll,
+}
+
 /// See the module's head.
 pub(super) struct Space {
     layout: Layout,
@@ -69,8 +81,7 @@ pub(super) struct Space {
     /// Used segments that a log may enter.
     prepared: Vec<Prepared>,
     logs: [Log; 6],
-    /// Whether the logs may take the reserve: a checkpoint or recovery is under way.
-    uses_reserve: bool,
+    reserve: Reserve,
     /// Summaries of full segments that are still to be written.
     full: BTreeMap<BlockNo, Page>,
     counts: Counts,
@@ -126,7 +137,7 @@ impl Space {
             barred: Vec::new(),
             prepared: Vec::new(),
             logs,
-            uses_reserve: false,
+            reserve: Reserve::Closed,
             full: BTreeMap::new(),
             counts,
             drafted: 0,
@@ -282,8 +293,8 @@ impl Space {
     }
 
     /// Lets the logs take the reserve until the next checkpoint is durable.
-    pub(super) fn open_reserve(&mut self) {
-        self.uses_reserve = true;
+    pub(super) fn open_reserve(&mut self, reserve: Reserve) {
+        self.reserve = reserve;
         self.look_again();
     }
 
@@ -327,7 +338,7 @@ impl Space {
 
     /// The state is that of a durable checkpoint from now on. Gives the runs of blocks of segments that are free now.
     pub(super) fn note_checkpoint(&mut self) -> Vec<BlockRange> {
-        self.uses_reserve = false;
+        self.reserve = Reserve::Closed;
         self.full.clear();
         self.taken.clear();
         self.forget_prepared();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::logs::{BLOCKS, Log};
-use super::{RESERVE, RESERVE_FROM_CLEANING, RESERVE_SECTIONS, Space, THREADED_FROM};
+use super::{RESERVE, RESERVE_FROM_CLEANING, RESERVE_SECTIONS, Reserve, Space, THREADED_FROM};
 use crate::block::BlockRange;
 use crate::f2fs::format::SegmentNo;
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
@@ -15,6 +15,11 @@ impl Space {
         if self.sections.are_whole() { RESERVE_SECTIONS * self.sections.size() } else { RESERVE }
     }
 
+    /// Blocks of free segments beyond the reserve.
+    pub(in crate::f2fs) fn open_blocks(&self) -> usize {
+        self.free.count().saturating_sub(self.reserved()) * BLOCKS
+    }
+
     /// With as many free segments or fewer, space is short.
     pub(super) fn scarce_from(&self) -> usize {
         if self.sections.are_whole() { self.reserved() + 2 * self.sections.size() } else { THREADED_FROM }
@@ -22,10 +27,12 @@ impl Space {
 
     /// Free segments that a log leaves alone.
     pub(super) fn kept_from(&self, kind: LogKind) -> usize {
-        match (self.uses_reserve, self.sections.are_whole()) {
-            (true, _) => 0,
-            (false, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size(),
-            (false, _) => self.reserved(),
+        let is_content = matches!(kind, LogKind::WarmData | LogKind::ColdData);
+        match (self.reserve, self.sections.are_whole()) {
+            (Reserve::ForAll, _) => 0,
+            (Reserve::ForNodes, is_whole) if !(is_whole && is_content) => 0,
+            (_, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size(),
+            _ => self.reserved(),
         }
     }
 
@@ -111,7 +118,7 @@ impl Space {
         if !self.sections.has_zones() {
             return;
         }
-        let was_open = std::mem::replace(&mut self.uses_reserve, true);
+        let before = std::mem::replace(&mut self.reserve, Reserve::ForAll);
         // Logs of nodes and names first: recovery cannot do without them.
         let needed = [LogKind::HotNode, LogKind::WarmNode, LogKind::HotData, LogKind::ColdNode];
         for kind in needed.into_iter().chain([LogKind::WarmData, LogKind::ColdData]) {
@@ -122,7 +129,7 @@ impl Space {
                 self.leave(kind);
             }
         }
-        self.uses_reserve = was_open;
+        self.reserve = before;
     }
 
     /// Whether cleaning leaves a section alone: a log stands in it, or recovery keeps the logs out of it.

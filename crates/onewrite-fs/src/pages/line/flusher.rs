@@ -13,6 +13,10 @@ use crate::pages::{Backing, PagedFile};
 const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
 /// Age at which the flusher writes the dirty pages of a file.
 const DIRTY_AGE: Nanos = Nanos::from_secs(30);
+/// Time between two attempts of a throttled writer to write a file that has no place on the device yet.
+const RETRY_INTERVAL: Nanos = Nanos::from_millis(10);
+/// Attempts after which it goes on. What it holds may be what the place waits for.
+const ATTEMPTS: u32 = 5;
 
 impl DirtyFiles<'_> {
     /// Puts a file with dirty pages into the line, unless it is there.
@@ -55,18 +59,30 @@ impl DirtyFiles<'_> {
         if self.options.prompt_writeback && self.is_dirty_beyond(10) {
             self.line.much.notify_all();
         }
-        while self.is_dirty_beyond(5) {
+        let mut attempts = 0;
+        while self.is_dirty_beyond(5) && attempts < ATTEMPTS {
             let Some(file) = self.oldest_dirty(backing) else { return Ok(()) };
-            if self.line.is_writing_out.replace(true) {
+            let others = self.line.writing_out.get();
+            if others > self.options.further_writers {
                 onewrite_block::reached!("writer waits for the writeback of another");
                 self.progress.wait().await;
                 continue;
             }
             onewrite_block::reached!("writer writes out the oldest file");
+            onewrite_block::reached!("writers write out several files", others > 0);
+            self.line.writing_out.set(others + 1);
+            if self.options.further_writers > 0 {
+                // The next writer takes the file behind it.
+                self.line.enter(&*file, self.runtime.now());
+            }
             let outcome = self.write_out(backing, &file).await;
-            self.line.is_writing_out.set(false);
+            self.line.writing_out.update(|writers| writers - 1);
             self.progress.notify_all();
-            outcome?;
+            if !outcome? {
+                onewrite_block::reached!("throttled writer finds no place");
+                attempts += 1;
+                self.runtime.sleep(RETRY_INTERVAL).await;
+            }
         }
         Ok(())
     }
@@ -83,10 +99,14 @@ impl DirtyFiles<'_> {
         loop {
             let is_woken = self.rest(has_written).await;
             // Throttled writers leave the writing to the flusher that they woke.
-            let leads = is_woken && !self.line.is_writing_out.replace(true);
+            let all = self.options.further_writers + 1;
+            let leads = is_woken && self.line.writing_out.get() == 0;
+            if leads {
+                self.line.writing_out.set(all);
+            }
             has_written = self.round(backing).await;
             if leads {
-                self.line.is_writing_out.set(false);
+                self.line.writing_out.update(|writers| writers - all);
                 self.progress.notify_all();
             }
         }
@@ -114,7 +134,9 @@ impl DirtyFiles<'_> {
             if !is_old && !self.is_dirty_beyond(10) {
                 break;
             }
-            if self.write_out(backing, &file).await.is_err() {
+            let is_written = self.write_out(backing, &file).await;
+            if is_written != Ok(true) {
+                onewrite_block::reached!("flusher finds no place", is_written.is_ok());
                 return false;
             }
             has_written = true;
@@ -128,11 +150,13 @@ impl DirtyFiles<'_> {
     }
 
     /// Writes the dirty pages of a file and waits until none of its pages is under way, including those of other tasks.
-    async fn write_out<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
+    /// False if the file is dirty and nothing was sent meanwhile: it has no place on the device yet.
+    async fn write_out<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<bool> {
+        let before = self.sent.get();
         let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
         self.wait_for_writes(file).await;
         self.note_clean(file);
-        outcome
+        outcome.map(|()| self.sent.get() > before || !file.pages().is_dirty())
     }
 
     /// Writes all dirty pages of all files.

@@ -1,14 +1,42 @@
 //! Patch: brings into the image what only the log has, and begins the log anew behind the checkpoint.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use onewrite_block::Page;
 
 use super::super::views::Checkpoints;
+use super::super::volume::Volume;
 use super::Stage;
 use crate::api::{FsError, FsResult};
+use crate::f2fs::format::Nid;
+use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::stage::format::{End, Head, Transaction};
+use crate::pages::PagedFile;
 use crate::transfer::Durability;
+
+/// Checkpoints that a sync makes at most to find room for its pages. Others may write to the file all the time.
+const ATTEMPTS: usize = 8;
+
+impl Volume {
+    /// Pages that only the staging area has; the next checkpoint takes as many blocks.
+    fn staged_pages(&self) -> usize {
+        self.stage.as_ref().map_or(0, |stage| stage.pending.borrow().staged.len())
+    }
+
+    /// Whether they need nearly all the room that is left, so that the next checkpoint should not wait.
+    pub(in crate::f2fs::mounted) fn stage_needs_room(&self) -> bool {
+        let staged = self.staged_pages();
+        staged >= SEGMENT_BLOCKS as usize && 2 * staged > self.space.borrow().open_blocks()
+    }
+
+    /// Whether the dirty pages would need more room than there is, if they were staged, too.
+    pub(in crate::f2fs::mounted) fn would_stage_too_much(&self) -> bool {
+        let pages = self.staged_pages() + self.pages.dirty_count();
+        // A checkpoint gives content a part of the reserve.
+        pages > self.space.borrow().open_blocks() + SEGMENT_BLOCKS as usize
+    }
+}
 
 impl Checkpoints<'_> {
     /// Writes pages that the log has and the image lacks: file by file, the hottest first.
@@ -32,6 +60,29 @@ impl Checkpoints<'_> {
     /// Whether the image lacks pages that the log has.
     pub(in crate::f2fs::mounted) fn lacks_staged(&self) -> bool {
         self.stage.as_ref().is_some_and(|stage| !stage.pending.borrow().staged.is_empty())
+    }
+
+    /// Brings the content of files into the image, with a checkpoint, for the log has no room for it.
+    ///
+    /// # Errors
+    /// Why it could not be written; device errors.
+    pub(super) async fn patch_files(&self, files: &BTreeSet<Nid>) -> FsResult<()> {
+        for _ in 0..ATTEMPTS {
+            let mut is_written = true;
+            for nid in files {
+                if let Some(file) = self.file_in_memory(*nid).filter(|file| !file.is_deleted()) {
+                    self.pages.sync(self.volume(), &file).await?;
+                    is_written &= !file.pages().is_dirty();
+                }
+            }
+            self.checkpoint().await?;
+            if is_written {
+                break;
+            }
+            onewrite_block::reached!("patched file finds no segment for a page");
+            self.cleaner().clean_if_short().await?;
+        }
+        Ok(())
     }
 
     /// Waits until no transaction is under way. The caller holds `changes` alone, so none begins.

@@ -8,7 +8,6 @@ use super::Stage;
 use super::collect::Collected;
 use super::state::Placed;
 use crate::api::FsResult;
-use crate::f2fs::format::Nid;
 use crate::pages::DirtyBytes;
 use crate::transfer::Durability;
 
@@ -47,8 +46,10 @@ impl Syncs<'_> {
         let (collected, placed, wanted) = {
             let _alone = self.changes.write().await;
             self.check_failure()?;
-            if stage.pending.borrow().has_too_many_moves() {
-                onewrite_block::reached!("too many moves to stage");
+            let has_too_many_moves = stage.pending.borrow().has_too_many_moves();
+            if has_too_many_moves || self.would_stage_too_much() {
+                onewrite_block::reached!("too many moves to stage", has_too_many_moves);
+                onewrite_block::reached!("too little room to patch what would be staged", !has_too_many_moves);
                 (Collected::default(), None, stage.take_wanted())
             } else {
                 let (collected, wanted) = self.collect(stage).await?;
@@ -61,10 +62,7 @@ impl Syncs<'_> {
         };
         let Some(placed) = placed else {
             onewrite_block::reached!("staging area full");
-            for nid in wanted {
-                self.patch_file(nid).await?;
-            }
-            return self.checkpoints().checkpoint().await;
+            return self.checkpoints().patch_files(&wanted).await;
         };
         self.write_transaction(stage, collected, placed).await?;
         if stage.is_nearly_full() {
@@ -72,14 +70,6 @@ impl Syncs<'_> {
             self.wanted.ask();
         }
         Ok(())
-    }
-
-    /// Brings the content of a file into the image, for the log has no room for it.
-    async fn patch_file(&self, nid: Nid) -> FsResult<()> {
-        match self.file_in_memory(nid).filter(|file| !file.is_deleted()) {
-            Some(file) => self.pages.sync(self.volume(), &file).await,
-            None => Ok(()),
-        }
     }
 
     /// Writes a transaction and makes it durable, with the blocks that it names.

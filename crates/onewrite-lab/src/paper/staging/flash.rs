@@ -1,0 +1,94 @@
+//! Flash: one run on the open-channel SSD: StageFS or F2FS on the flash itself, or ext4 over PFTL.
+
+use onewrite_block::{Device, GIB, MIB};
+
+use crate::error::LabError;
+use crate::paper::cell::Work;
+use crate::paper::variant::Variant;
+use crate::results::RunResult;
+use crate::session::{self, DeviceChoice, Extras, F2fsStack, RunSpec, Stack};
+
+/// The device without a translation layer.
+const OPEN: &str = "ocssd-huawei";
+
+/// A file system on the open-channel SSD.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnFlash {
+    pub(super) stack: Stack,
+    /// Bytes of the device.
+    pub(super) bytes: u64,
+    /// Bytes of the page cache.
+    pub(super) cache_bytes: u64,
+    /// Parallel units, each on a channel of its own; `None` for the device's 16.
+    pub(super) units: Option<u32>,
+    /// So many times smaller a flash block is, and erased in so much less time. A device that is as much smaller then
+    /// has as many blocks as the whole one.
+    pub(super) part: u32,
+}
+
+impl OnFlash {
+    /// ext4 or F2FS.
+    pub(super) const fn of(stack: Stack) -> OnFlash {
+        OnFlash { stack, bytes: 16 * GIB, cache_bytes: 256 * MIB, units: None, part: 1 }
+    }
+
+    /// StageFS with a staging area of this size.
+    pub(super) fn staged(stage_bytes: u64) -> OnFlash {
+        OnFlash::of(Stack::F2fs(F2fsStack { stage_bytes, ..F2fsStack::default() }))
+    }
+
+    pub(super) fn run(self, work: &Work) -> Result<RunResult, LabError> {
+        session::run(&self.spec(work)?, self.device()?, Extras::default())
+    }
+
+    pub(super) fn spec(self, work: &Work) -> Result<RunSpec, LabError> {
+        let OnFlash { stack, cache_bytes, .. } = self;
+        Ok(RunSpec { cache_bytes, ..RunSpec::new(work.job(Variant::PLAIN)?, stack, OPEN) })
+    }
+
+    pub(super) fn device(self) -> Result<Box<dyn Device>, LabError> {
+        let mut choice = DeviceChoice::named(OPEN)?;
+        if let DeviceChoice::Emulated { profile, .. } = &mut choice {
+            let flash = profile.flash.as_mut().expect("the open-channel SSD has flash");
+            let units = self.units.unwrap_or(flash.dies);
+            (flash.channels, flash.dies) = (units, units);
+            flash.pages_per_block /= self.part;
+            flash.erase_us /= f64::from(self.part);
+        }
+        choice.under(self.stack).open(Some(self.bytes))
+    }
+
+    /// Operations a second.
+    pub(super) fn speed(self, work: &Work) -> Result<f64, LabError> {
+        Ok(work.speed(&self.run(work)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_has_the_units_that_are_asked_for() {
+        let work = Work::Fio { name: "write", text: "rw=write\nbs=1m\nsize=32m\nend_fsync=1\n" };
+        let seconds = |units| {
+            let place = OnFlash { bytes: GIB, units, ..OnFlash::staged(16 * MIB) };
+            place.run(&work).unwrap().onewrite.virtual_seconds.unwrap()
+        };
+        let (one, four, all) = (seconds(Some(1)), seconds(Some(4)), seconds(None));
+        assert!(one > 3.0 * four && four > 2.0 * all, "{one} {four} {all}");
+        assert_eq!(all, seconds(Some(16)));
+    }
+
+    /// A checkpoint waits while writeback goes on, with more dirty content than the reserve has room for.
+    #[test]
+    fn dirty_content_of_a_fifth_of_the_device_leaves_checkpoints_the_room_that_they_need() {
+        let text = "rw=randwrite\nbs=1k\nsize=100m\nio_size=220m\nfsync=20000\nnorandommap=1\n";
+        for stage_bytes in [0, 16 * MIB] {
+            let place = OnFlash { bytes: 256 * MIB, cache_bytes: 256 * MIB, part: 16, ..OnFlash::staged(stage_bytes) };
+            let result = place.run(&Work::Fio { name: "random", text }).unwrap();
+            let cleaning = result.onewrite.fs.unwrap().cleaning.unwrap();
+            assert!(cleaning.segments > 10 && result.onewrite.device.erases > 100, "{cleaning:?}");
+        }
+    }
+}
