@@ -107,7 +107,7 @@ fn every_refusal_names_place_and_cure() {
         ("run varmail --set size=1m", "--set is for job files"),
         ("crash ace:1 --section a", "--section is for job files"),
         ("paper no-such-row", "onewrite paper --list"),
-        ("paper stage-recovery", "cannot be run yet"),
+        ("paper stage-gc-moved", "cannot be run yet"),
         ("paper afs-blocks-oj --seed 2", "onewrite paper ts-clock"),
         ("paper table-3", "002-table-3 or 003-table-3"),
         ("paper --list --html page.html", "leave --list out"),
