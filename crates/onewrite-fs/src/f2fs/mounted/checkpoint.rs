@@ -68,8 +68,8 @@ impl Checkpoints<'_> {
         self.cleaner().note_age();
         self.syncs().wait_for_rounds().await?;
         self.wait_for_stage().await;
-        let is_alone = reason == Reason::Mount || self.stage.is_some();
-        let reserve = if is_alone { Reserve::ForAll } else { Reserve::ForNodes };
+        let writes_content = reason == Reason::Mount || self.stage.is_some();
+        let reserve = if writes_content { Reserve::ForAll } else { Reserve::ForNodes };
         self.space.borrow_mut().open_reserve(reserve);
         self.bring_in_names().await?;
         let gate = ClosedGate::close(&self.gate, self.pages.progress());

@@ -5,23 +5,31 @@ use std::rc::Rc;
 
 use onewrite_block::Page;
 
+use super::super::file::File;
 use super::super::views::Checkpoints;
 use super::super::volume::Volume;
 use super::Stage;
 use crate::api::{FsError, FsResult};
 use crate::f2fs::format::Nid;
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
+use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::stage::format::{End, Head, Transaction};
 use crate::pages::PagedFile;
 use crate::transfer::Durability;
 
-/// Checkpoints that a sync makes at most to find room for its pages. Others may write to the file all the time.
+/// Checkpoints after which a sync gives up that finds no room for content.
 const ATTEMPTS: usize = 8;
 
 impl Volume {
     /// Pages that only the staging area has; the next checkpoint takes as many blocks.
     fn staged_pages(&self) -> usize {
         self.stage.as_ref().map_or(0, |stage| stage.pending.borrow().staged.len())
+    }
+
+    /// Whether the logs of a file's content go on. If they do, a page that is dirty behind a sync was written to again.
+    fn has_room_for_content(&self, file: &File) -> bool {
+        let space = self.space.borrow();
+        [Volume::log_of_content(file), LogKind::ColdData].into_iter().all(|kind| space.next_block(kind).is_some())
     }
 
     /// Whether they need nearly all the room that is left, so that the next checkpoint should not wait.
@@ -65,24 +73,24 @@ impl Checkpoints<'_> {
     /// Brings the content of files into the image, with a checkpoint, for the log has no room for it.
     ///
     /// # Errors
-    /// Why it could not be written; device errors.
+    /// [`FsError::NoSpace`] if there is no room in the image, either; device errors.
     pub(super) async fn patch_files(&self, files: &BTreeSet<Nid>) -> FsResult<()> {
         for _ in 0..ATTEMPTS {
             let mut is_written = true;
             for nid in files {
                 if let Some(file) = self.file_in_memory(*nid).filter(|file| !file.is_deleted()) {
                     self.pages.sync(self.volume(), &file).await?;
-                    is_written &= !file.pages().is_dirty();
+                    is_written &= !file.pages().is_dirty() || self.has_room_for_content(&file);
                 }
             }
             self.checkpoint().await?;
             if is_written {
-                break;
+                return Ok(());
             }
             onewrite_block::reached!("patched file finds no segment for a page");
             self.cleaner().clean_if_short().await?;
         }
-        Ok(())
+        Err(FsError::NoSpace { what: "segments for content", needed: 1, free: 0 })
     }
 
     /// Waits until no transaction is under way. The caller holds `changes` alone, so none begins.
