@@ -6,7 +6,7 @@ const OPEN_CHANNEL: &str = "the profile ocssd-huawei states this time itself; a 
 
 /// Rows of StageFS where there is little room.
 const GARBAGE: &str =
-    "no experiment yet: at an eighth of the paper's 8 GB, the records of sqlite-rand-sync1k do not fit on our F2FS";
+    "no experiment: at an eighth of the paper's 8 GB, the records of sqlite-rand-sync1k do not fit on our F2FS";
 
 /// Ids and reasons, in the order of the scoreboard.
 pub(super) const MISSING: &[(&str, &str)] = &[
