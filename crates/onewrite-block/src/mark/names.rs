@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 373] = [
+pub const ALL: [(Room, &str); 383] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -236,6 +236,16 @@ pub const ALL: [(Room, &str); 373] = [
     (Room::Drafts, "rename in a draft replaces a file"),
     (Room::Drafts, "draft takes the last name of a file"),
     (Room::Drafts, "claimed file changed outside its draft"),
+    (Room::Drafts, "draft spilled"),
+    (Room::Drafts, "draft written in several steps"),
+    (Room::Drafts, "spilled page read back"),
+    (Room::Drafts, "spilled page written again"),
+    (Room::Drafts, "spilled pages dropped with their draft"),
+    (Room::Drafts, "commit moves spilled pages"),
+    (Room::Drafts, "spilled page replaces a block"),
+    (Room::Drafts, "spilled page without use at the commit"),
+    (Room::Drafts, "map of several leaves written anew"),
+    (Room::Drafts, "dropped pages freed by a new map"),
     (Room::Drafts, "several drafts in one commit of F2FS"),
     (Room::Drafts, "draft of F2FS drops pages"),
     (Room::Drafts, "commit of a draft finds no segment"),

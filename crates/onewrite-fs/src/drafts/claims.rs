@@ -159,20 +159,22 @@ impl<H: DraftHost> Drafting<'_, H> {
     /// Drops the changes of a draft whose files the caller has locked. Returns the files that it had created and that
     /// have no name, and the directories that it kept. Does not wait.
     fn drop_changes(&self, id: DraftId) -> FsResult<Left<H::File>> {
-        let (reserved, created, directories) = self.drafts().change(id, |draft| {
+        let (reserved, spills, created, directories) = self.drafts().change(id, |draft| {
             let reserved = draft.cost(self.0).reserved;
             draft.names.clear();
+            let spills = draft.take_spills::<H>();
             let created = draft.files.extract_if(.., |_, file| file.origin == Origin::Created);
             let created: Vec<Rc<H::File>> = created.map(|(_, file)| file.node).collect();
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), file.origin));
-            (reserved, created, std::mem::take(&mut draft.directories))
+            (reserved, spills, created, std::mem::take(&mut draft.directories))
         })?;
         onewrite_block::reached!("created files dropped with their draft", !created.is_empty());
+        onewrite_block::reached!("spilled pages dropped with their draft", !spills.is_empty());
         self.note_reserved(reserved, 0);
         self.page_layer().owned_pages().drop_private(id.owner());
         created.iter().for_each(|node| node.set_claimant(None));
         self.page_layer().progress().notify_all();
-        Ok(Left([created, directories].concat()))
+        Ok(Left([created, directories, spills].concat()))
     }
 
     /// See [`AtomicFiles::abort_drafts`](crate::AtomicFiles::abort_drafts).

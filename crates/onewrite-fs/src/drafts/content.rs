@@ -7,7 +7,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 
 use super::claims::Drafting;
 use super::host::{Claimable, DraftHost, FileOf};
-use crate::api::{FsResult, Ino, Position};
+use crate::api::{FsError, FsResult, Ino, Position};
 use crate::atomic::DraftId;
 use crate::content::{Content, Data};
 use crate::pages::{Access, PAGE_BYTES, PagedFile, page_key};
@@ -42,6 +42,10 @@ impl<H: DraftHost> Drafting<'_, H> {
             let page = self.page_layer().owned_pages().private_page(draft.owner(), key);
             return Ok(page.expect("the page layer keeps what `private` names"));
         }
+        if let Some(end) = file.spilled.end_at(index) {
+            onewrite_block::reached!("spilled page read back");
+            return self.spilled_page(file, index, end.min(stop)).await;
+        }
         if file.dropped.contains(index) || index * PAGE_BYTES >= committed {
             return Ok(Page::ZEROS);
         }
@@ -59,6 +63,57 @@ impl<H: DraftHost> Drafting<'_, H> {
         position: Position,
         content: Content<'_>,
     ) -> FsResult<u64> {
+        let (offset, next) = self.begin_write(draft, ino, position, content).await?;
+        self.end_write(draft, ino, next, (offset, content)).await?;
+        Ok(offset)
+    }
+
+    /// The steps of a write from byte `next` on, behind [`Drafting::begin_write`].
+    pub(crate) async fn end_write(
+        &self,
+        draft: DraftId,
+        ino: Ino,
+        mut next: u64,
+        (offset, content): (u64, Content<'_>),
+    ) -> FsResult<()> {
+        let end = offset + content.length();
+        while next < end {
+            let stop = end.min(self.step_end(next));
+            let step = async || {
+                let node = self.file(draft, ino)?.node;
+                let _held = node.lock().write().await;
+                self.write_pages(draft, self.file(draft, ino)?, (next..stop, Vec::new()), (offset, content)).await
+            };
+            self.with_room(draft, step).await?;
+            next = stop;
+        }
+        Ok(())
+    }
+
+    /// The end of the step of a write that begins at byte `start`.
+    fn step_end(&self, start: u64) -> u64 {
+        (start / PAGE_BYTES).saturating_add(self.step_pages()).saturating_mul(PAGE_BYTES)
+    }
+
+    /// The first step of a write: writes up to [`Drafting::step_end`], and gives the file its size at the end of all
+    /// steps, so that no append comes between. Returns where the write begins and where the first step ended.
+    pub(crate) async fn begin_write(
+        &self,
+        draft: DraftId,
+        ino: Ino,
+        position: Position,
+        content: Content<'_>,
+    ) -> FsResult<(u64, u64)> {
+        self.with_room(draft, async || self.try_begin_write(draft, ino, position, content).await).await
+    }
+
+    async fn try_begin_write(
+        &self,
+        draft: DraftId,
+        ino: Ino,
+        position: Position,
+        content: Content<'_>,
+    ) -> FsResult<(u64, u64)> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().write().await;
         let mut file = self.file(draft, ino)?;
@@ -69,12 +124,29 @@ impl<H: DraftHost> Drafting<'_, H> {
         let end = offset.saturating_add(content.length());
         self.expect_end(&node, end)?;
         if content.length() == 0 {
-            return Ok(offset);
+            return Ok((offset, end));
         }
-        let indexes = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-        self.page_layer().tell(&*node, indexes.clone(), Access::Write);
-        let mut pages = self.last_page_if_passed(draft, &file, indexes.start).await?;
-        for index in indexes {
+        let stop = end.min(self.step_end(offset));
+        if stop < end {
+            onewrite_block::reached!("draft written in several steps");
+            self.expect_room((end - stop).div_ceil(PAGE_BYTES))?;
+        }
+        self.page_layer().tell(&*node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES), Access::Write);
+        let tail = self.last_page_if_passed(draft, &file, offset / PAGE_BYTES).await?;
+        file.size = file.size.max(end);
+        self.write_pages(draft, file, (offset..stop, tail), (offset, content)).await?;
+        Ok((offset, stop))
+    }
+
+    /// Puts the pages of `bytes`, with the content that is written from byte `offset` on, and `pages` into the draft.
+    async fn write_pages(
+        &self,
+        draft: DraftId,
+        file: FileOf<H>,
+        (bytes, mut pages): (Range<u64>, Vec<(u64, Page)>),
+        (offset, content): (u64, Content<'_>),
+    ) -> FsResult<()> {
+        for index in bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES) {
             let page = match content.whole_page(offset, index) {
                 Some(page) => page,
                 None => {
@@ -86,13 +158,43 @@ impl<H: DraftHost> Drafting<'_, H> {
             };
             pages.push((index, page));
         }
-        file.size = file.size.max(end);
-        self.put_pages(draft, file, pages).await?;
-        Ok(offset)
+        self.put_pages(draft, file, pages).await
+    }
+
+    /// Makes a change. As long as it is refused because drafts have too much in memory, spills and tries again.
+    pub(super) async fn with_room<R>(&self, draft: DraftId, change: impl AsyncFn() -> FsResult<R>) -> FsResult<R> {
+        loop {
+            let outcome = change().await;
+            if !matches!(outcome, Err(FsError::TooManyChanges { .. })) || !self.make_room(draft).await? {
+                return outcome;
+            }
+        }
+    }
+
+    /// Spills the pages of a draft, or if that gains nothing, those of another. Returns whether there is more room.
+    async fn make_room(&self, draft: DraftId) -> FsResult<bool> {
+        let others = self.drafts().ids().into_iter().filter(|id| *id != draft);
+        for id in std::iter::once(draft).chain(others) {
+            let mut gain = 0;
+            for node in self.nodes_of(id).unwrap_or_default() {
+                let _held = node.lock().write().await;
+                if node.claimant() == Some(id) {
+                    gain += self.spill(id, &node).await?;
+                }
+            }
+            if gain > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// See [`AtomicFiles::draft_set_size`](crate::AtomicFiles::draft_set_size).
     pub(crate) async fn set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
+        self.with_room(draft, async || self.try_set_size(draft, ino, size).await).await
+    }
+
+    async fn try_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().write().await;
         let mut file = self.file(draft, ino)?;
@@ -112,6 +214,10 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     /// See [`AtomicFiles::draft_punch`](crate::AtomicFiles::draft_punch).
     pub(crate) async fn punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
+        self.with_room(draft, async || self.try_punch(draft, ino, offset, length).await).await
+    }
+
+    async fn try_punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().write().await;
         let mut file = self.file(draft, ino)?;
@@ -155,6 +261,7 @@ impl<H: DraftHost> Drafting<'_, H> {
     /// Drops `pages` of a file: they read as zeros. The caller puts the file.
     async fn drop_pages(&self, file: &mut FileOf<H>, pages: Range<u64>) -> FsResult<()> {
         file.private.remove(pages.clone());
+        file.spilled.remove(pages.clone());
         file.dropped.insert(pages.clone());
         self.plan_dropped(file, pages).await
     }
@@ -164,8 +271,10 @@ impl<H: DraftHost> Drafting<'_, H> {
         for (index, _) in &pages {
             if !file.private.contains(*index) {
                 onewrite_block::reached!("draft writes a page that it dropped", file.dropped.contains(*index));
+                onewrite_block::reached!("spilled page written again", file.spilled.contains(*index));
                 self.plan_page(&mut file, *index).await?;
                 file.private.insert(*index..*index + 1);
+                file.spilled.remove(*index..*index + 1);
             }
         }
         let node = Rc::clone(&file.node);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use onewrite_block::Page;
 use onewrite_block::sync::RwLock;
 
 use super::table::{Cost, Draft, DraftFile, Drafts};
@@ -106,10 +107,34 @@ pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
     /// Notes that drafts reserve `after` blocks in place of `before`.
     fn note_reserved(&self, before: u64, after: u64);
 
+    /// Most pages that one step of a write makes private.
+    fn step_pages(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Puts the private pages of a file on the device, where they wait for the commit or the abort. Returns by how much
+    /// that lowers [`Cost::changed`]. The caller holds the file's lock alone.
+    ///
+    /// # Errors
+    /// No space; device errors and damage. The pages are private or spilled then.
+    async fn spill(&self, _draft: DraftId, _file: &Rc<Self::File>) -> FsResult<usize> {
+        Ok(0)
+    }
+
+    /// A page that was spilled; reads those behind it, before `stop`, with it.
+    async fn spilled_page(&self, file: &FileOf<Self>, index: u64, _stop: u64) -> FsResult<Page> {
+        unreachable!("page {index} of {} was spilled by nobody", file.node.ino())
+    }
+
+    /// Takes the file that holds the spilled pages out of a plan that comes to its end.
+    fn take_spill(_plan: &mut Self::Plan) -> Option<Rc<Self::File>> {
+        None
+    }
+
     /// Notes what it takes that page `index`, which is not private yet, becomes private.
     async fn plan_page(&self, file: &mut FileOf<Self>, index: u64) -> FsResult<()>;
 
-    /// Notes what it takes that `pages` are dropped; `file.dropped` has them already, `file.private` no more.
+    /// Notes what it takes that `pages` are dropped; `file.dropped` has them already, the others do not.
     async fn plan_dropped(&self, file: &mut FileOf<Self>, pages: Range<u64>) -> FsResult<()>;
 
     /// What a name in a directory names. The caller holds the directory's lock.
@@ -124,6 +149,11 @@ impl<F: PagedFile, P: Default> Draft<F, P> {
     pub(crate) fn cost<H: DraftHost<File = F, Plan = P>>(&self, host: &H) -> Cost {
         let names = self.names.iter().map(|_| H::NAME_COST);
         self.files.values().map(|file| host.cost(file)).chain(names).sum()
+    }
+
+    /// Takes the files that hold spilled pages, which come to their end.
+    pub(crate) fn take_spills<H: DraftHost<File = F, Plan = P>>(&mut self) -> Vec<Rc<F>> {
+        self.files.values_mut().filter_map(|file| H::take_spill(&mut file.plan)).collect()
     }
 }
 

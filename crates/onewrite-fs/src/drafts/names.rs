@@ -24,6 +24,11 @@ impl<H: DraftHost> Drafting<'_, H> {
         }
         check_name(name)?;
         let name = Name::new((directory, name));
+        self.with_room(draft, async || self.try_create(draft, name.clone(), node).await).await
+    }
+
+    async fn try_create(&self, draft: DraftId, name: Name, node: NewNode) -> FsResult<Ino> {
+        let directory = name.directory;
         let directories = self.check_change(draft, NameChange::Link(Ino::default(), name.clone())).await?;
         self.check_room(H::NAME_COST)?;
         let created = self.create_unnamed(&directories[&directory], &name.name, node).await?;
@@ -51,8 +56,11 @@ impl<H: DraftHost> Drafting<'_, H> {
             b"." | b".." => Err(FsError::Invalid(format!("`{}` cannot be changed", name.text()))),
             name => check_name(name),
         })?;
-        let directories = self.check_change(draft, change.clone()).await?;
-        self.add_change(draft, change, &directories)
+        let add = async || {
+            let directories = self.check_change(draft, change.clone()).await?;
+            self.add_change(draft, change.clone(), &directories)
+        };
+        self.with_room(draft, add).await
     }
 
     /// Adds a change that was checked, and keeps its directories open. Does not wait.

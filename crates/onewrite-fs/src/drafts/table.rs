@@ -52,28 +52,31 @@ pub(crate) struct DraftFile<F, P> {
     pub(crate) size: u64,
     /// Pages that hold nothing of the committed content.
     pub(crate) dropped: Runs,
-    /// Pages with private content.
+    /// Pages with private content in memory.
     pub(crate) private: Runs,
+    /// Pages with private content on the device; none of them is in `private`.
+    pub(crate) spilled: Runs,
     pub(crate) plan: P,
 }
 
 impl<F, P: Clone> Clone for DraftFile<F, P> {
     fn clone(&self) -> Self {
-        let DraftFile { node, origin, size, dropped, private, plan } = self;
-        let (node, dropped, private) = (Rc::clone(node), dropped.clone(), private.clone());
-        DraftFile { node, origin: *origin, size: *size, dropped, private, plan: plan.clone() }
+        let DraftFile { node, origin, size, dropped, private, spilled, plan } = self;
+        let (node, dropped, private, spilled) = (Rc::clone(node), dropped.clone(), private.clone(), spilled.clone());
+        DraftFile { node, origin: *origin, size: *size, dropped, private, spilled, plan: plan.clone() }
     }
 }
 
 impl<F: PagedFile, P: Default> DraftFile<F, P> {
     /// The file as it was committed.
     pub(crate) fn new(node: Rc<F>, origin: Origin) -> Self {
-        let size = node.size();
-        DraftFile { node, origin, size, dropped: Runs::default(), private: Runs::default(), plan: P::default() }
+        let (size, none) = (node.size(), Runs::default);
+        DraftFile { node, origin, size, dropped: none(), private: none(), spilled: none(), plan: P::default() }
     }
 
     pub(crate) fn is_changed(&self) -> bool {
-        self.size != self.node.size() || !self.dropped.is_empty() || !self.private.is_empty()
+        let has_pages = [&self.dropped, &self.private, &self.spilled].iter().any(|pages| !pages.is_empty());
+        has_pages || self.size != self.node.size()
     }
 }
 
@@ -145,10 +148,10 @@ impl<F: PagedFile, P: Default> Drafts<F, P> {
         }
     }
 
-    /// Changes a draft that is being committed.
+    /// Changes a draft that is being committed, or one of whose files the caller has locked.
     ///
     /// # Panics
-    /// If it has ended: it cannot while it commits.
+    /// If it has ended: it cannot meanwhile.
     pub(crate) fn change_committing<R>(&self, id: DraftId, change: impl FnOnce(&mut Draft<F, P>) -> R) -> R {
         let mut all = self.all.borrow_mut();
         change(all.get_mut(&id).expect("a draft cannot end while it commits"))

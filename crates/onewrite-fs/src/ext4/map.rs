@@ -7,6 +7,7 @@
 //! # Invariant
 //! The key of an index is the first logical block of its child's first entry.
 
+pub(super) mod replace;
 pub(super) mod shift;
 mod written;
 
@@ -243,8 +244,7 @@ impl Extents<'_> {
             if self.join_extent(handle, node, &path, extent)? {
                 return Ok(());
             }
-            let is_full = self.with_tree(node, leaf, |tree| tree.len() == tree.capacity())?;
-            if !is_full {
+            if self.with_tree(node, leaf, |tree| tree.len() < tree.capacity())? {
                 let inserted =
                     self.change_tree(handle, node, leaf, |tree| tree.insert_extent(leaf.position, extent))?;
                 assert!(inserted, "there was room");

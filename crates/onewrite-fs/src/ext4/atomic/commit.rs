@@ -1,5 +1,7 @@
 //! Commits of drafts: everything that they changed goes into one transaction of the journal.
 //!
+//! What a draft has spilled is moved into the maps (`spill`).
+//!
 //! Lock order: directories by inode number, then files by inode number. Checks that can fail for a reason of the caller
 //! come before the first change, except one: a directory whose hash tree is full. What fails after the first change
 //! aborts the journal: the transaction, which holds a part of the changes, never becomes durable.
@@ -59,13 +61,16 @@ impl<'a> Atomics<'a> {
             node.add_opener();
             nodes_held.push(node.lock().write().await);
         }
-        let outcome = self.publish(&work).await;
-        let kept = match &outcome {
-            Ok(_) => drafts.iter().flat_map(|id| self.take_directories(*id)).collect(),
-            Err(_) => Vec::new(),
+        let (outcome, mut left) = match self.publish(&work).await {
+            Ok((tid, spills)) => (Ok(tid), spills),
+            Err(error) => (Err(error), Vec::new()),
         };
+        if outcome.is_ok() {
+            left.extend(drafts.iter().flat_map(|id| self.take_directories(*id)));
+        }
         drop((nodes_held, directories_held, committing));
-        let released = Left([kept, nodes.clone()].concat()).release(self.volume()).await;
+        left.extend(nodes.iter().cloned());
+        let released = Left(left).release(self.volume()).await;
         let tid = outcome?;
         released?;
         self.journal().request_shared_commit(tid);
@@ -101,26 +106,29 @@ impl<'a> Atomics<'a> {
         Ok(work)
     }
 
-    /// Makes all changes in one transaction, which it returns. The caller holds all locks.
+    /// Makes all changes in one transaction; returns it and the spill files, which nobody needs any more. The caller
+    /// holds all locks.
     ///
     /// # Errors
     /// Before the first change: the drafts are as they were. After it: the journal is aborted.
-    async fn publish(&self, work: &Work) -> FsResult<TransactionId> {
+    async fn publish(&self, work: &Work) -> FsResult<(TransactionId, Vec<Rc<Node>>)> {
+        self.settle_spills(&work.drafts).await?;
         let mut credits = 0;
         for id in &work.drafts {
             credits += self.drafts().read(*id, |draft| draft.cost(self.volume()).changed)?;
         }
         onewrite_block::reached!("several drafts in one commit", work.drafts.len() > 1);
         let mut handle = self.journal().start(credits).await?;
-        if let Err(error) = self.make_changes(&mut handle, work).await {
+        let made = self.make_changes(&mut handle, work).await;
+        let spills = made.inspect_err(|error| {
             onewrite_block::reached!("drafts published in part");
-            self.journal().abort(&error);
-            return Err(error);
-        }
-        Ok(handle.tid())
+            self.journal().abort(error);
+        })?;
+        Ok((handle.tid(), spills))
     }
 
-    async fn make_changes(&self, handle: &mut Handle, work: &Work) -> FsResult<()> {
+    async fn make_changes(&self, handle: &mut Handle, work: &Work) -> FsResult<Vec<Rc<Node>>> {
+        let mut spills = Vec::new();
         for id in &work.drafts {
             let names = self.drafts().change_committing(*id, |draft| std::mem::take(&mut draft.names));
             self.note_reserved(names.len() as u64 * Volume::NAME_COST.reserved, 0);
@@ -134,9 +142,9 @@ impl<'a> Atomics<'a> {
                 self.publish_file(handle, *id, &file).await?;
             }
             self.pages().owned_pages().drop_private(id.owner());
-            self.note_committed(*id);
+            spills.extend(self.note_committed(*id));
         }
-        Ok(())
+        Ok(spills)
     }
 
     /// The directories that a draft kept open for its changes of names, which are made now.
@@ -144,22 +152,33 @@ impl<'a> Atomics<'a> {
         self.drafts().change_committing(id, |draft| std::mem::take(&mut draft.directories))
     }
 
-    /// Makes the draft's files those that were just committed, and gives back what their maps did not need.
-    fn note_committed(&self, id: DraftId) {
-        let left = self.drafts().change_committing(id, |draft| {
+    /// Makes the draft's files those that were just committed, and gives back what their maps did not need. Returns
+    /// their spill files.
+    fn note_committed(&self, id: DraftId) -> Vec<Rc<Node>> {
+        let (left, spills) = self.drafts().change_committing(id, |draft| {
             let left = draft.cost(self.volume()).reserved;
+            let spills = draft.take_spills::<Volume>();
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
-            left
+            (left, spills)
         });
         self.note_reserved(left, 0);
+        spills
     }
 
     /// Makes the draft's content of a file the file's content.
     async fn publish_file(&self, handle: &mut Handle, id: DraftId, file: &FileOf<Volume>) -> FsResult<()> {
         let node = &file.node;
-        for run in file.dropped.runs() {
-            onewrite_block::reached!("draft drops pages");
-            self.contents().free_range(handle, node, run).await?;
+        if let Some(spill) = &file.plan.spill {
+            self.publish_spilled(handle, file, &spill.node).await?;
+            return self.publish_inode(handle, file).await;
+        }
+        onewrite_block::reached!("draft drops pages", !file.dropped.is_empty());
+        if super::credits::rewrites_map(file, self.groups().len() as usize) {
+            self.rewrite_map(handle, node, &file.dropped, Vec::new()).await?;
+        } else {
+            for run in file.dropped.runs() {
+                self.contents().free_range(handle, node, run).await?;
+            }
         }
         for run in file.plan.new.runs() {
             onewrite_block::reached!("draft fills holes");
@@ -176,7 +195,9 @@ impl<'a> Atomics<'a> {
     /// one tick of the clock logs no inode.
     async fn publish_inode(&self, handle: &mut Handle, file: &FileOf<Volume>) -> FsResult<()> {
         let (node, stamp) = (&file.node, self.timestamp());
-        let changes_map = !(file.dropped.is_empty() && file.plan.new.is_empty() && file.plan.unwritten.is_empty());
+        let plan = &file.plan;
+        let keeps_map = file.dropped.is_empty() && plan.new.is_empty() && plan.unwritten.is_empty();
+        let changes_map = !keeps_map || plan.spill.is_some();
         let is_stamped = node.inode().mtime == stamp && node.inode().ctime == stamp;
         if changes_map || file.size != node.size() || !is_stamped {
             self.load_inode_block(node.number()).await?;

@@ -1,29 +1,71 @@
-//! Credits: how many blocks the commit of a draft may change, which its handle asks the journal for.
+//! Credits: how many blocks the commit of a draft may change, which its handle asks the journal for, and how many free
+//! blocks it needs.
 
-use crate::drafts::FileOf;
+use crate::drafts::{Cost, FileOf};
 use crate::ext4::balloc::ALLOCATION_CREDITS;
 use crate::ext4::dir::{ENTRY_CREDITS, REMOVE_CREDITS};
 use crate::ext4::map::MAP_CREDITS;
+use crate::ext4::map::replace::tree_blocks;
 use crate::ext4::orphans::ORPHAN_CREDITS;
 use crate::ext4::truncate::FREE_CREDITS;
 use crate::ext4::volume::Volume;
 
+/// Nodes of a map that a split of an extent may add: a leaf and its parent.
+const SPLIT_BLOCKS: u64 = 2;
+
 /// Credits of one change of a name: an entry added, another removed, two inodes and two directories, an orphan.
 pub(super) const NAME_CREDITS: usize = ENTRY_CREDITS + REMOVE_CREDITS + 4 + 2 * ORPHAN_CREDITS;
 
-/// Blocks that the commit of a file may change in `group_count` groups.
-pub(super) fn of_file(file: &FileOf<Volume>, group_count: usize) -> usize {
+/// What the commit of a file takes in `group_count` groups: blocks that it may change, and free blocks.
+pub(super) fn of_file(file: &FileOf<Volume>, group_count: usize) -> Cost {
     if !file.is_changed() {
-        return 0;
+        return Cost::default();
+    }
+    if let Some(spill) = &file.plan.spill {
+        return with_spill(file, spill.extents_max, group_count);
     }
     let plan = &file.plan;
     let (private, new) = (file.private.count() as usize, plan.new.count() as usize);
     let mapped_anew = new + plan.unwritten.count() as usize;
     let runs = plan.new.run_count() + plan.unwritten.run_count();
     let map = runs * MAP_CREDITS + mapped_anew.div_ceil(64);
-    1 + private
-        + file.dropped.run_count()
-        + map
-        + ALLOCATION_CREDITS * new.min(group_count)
-        + plan.dropped_extents * FREE_CREDITS
+    let mapped = Cost {
+        changed: 1 + private + map + ALLOCATION_CREDITS * new.min(group_count),
+        reserved: plan.new.count() + plan.unwritten.run_count() as u64 * SPLIT_BLOCKS,
+    };
+    let dropped = if rewrites_map(file, group_count) { of_rewriting(file, group_count) } else { of_dropping(file) };
+    mapped + dropped
+}
+
+/// Whether the commit frees dropped pages by a new map, and not extent by extent.
+pub(super) fn rewrites_map(file: &FileOf<Volume>, group_count: usize) -> bool {
+    file.plan.spill.is_none() && of_rewriting(file, group_count).changed < of_dropping(file).changed
+}
+
+/// The dropped pages are freed extent by extent.
+fn of_dropping(file: &FileOf<Volume>) -> Cost {
+    let extents = file.plan.dropped_extents;
+    Cost { changed: file.dropped.run_count() + extents * FREE_CREDITS, reserved: extents as u64 * SPLIT_BLOCKS }
+}
+
+/// The map without the dropped pages is written anew.
+fn of_rewriting(file: &FileOf<Volume>, group_count: usize) -> Cost {
+    of_map(file.plan.extents_before + file.dropped.run_count(), file.plan.extents_before, group_count)
+}
+
+/// A map of at most `extents` extents is written anew, which frees blocks in the places of `extents_before` extents.
+fn of_map(extents: usize, extents_before: usize, group_count: usize) -> Cost {
+    let tree = tree_blocks(extents);
+    // The old tree has at most as many blocks as extents.
+    let groups = group_count.min(extents + 2 * extents_before + tree);
+    Cost { changed: tree + ALLOCATION_CREDITS * groups, reserved: tree as u64 }
+}
+
+/// A file with a spill file: its private pages, which are memory, its new map, and both inodes.
+fn with_spill(file: &FileOf<Volume>, extents_spilled: usize, group_count: usize) -> Cost {
+    let (private, before) = (file.private.count() as usize, file.plan.extents_before);
+    // An extent put into the middle of another makes three of two; so does a dropped run.
+    let extents = before + 2 * (extents_spilled + private + file.dropped.run_count());
+    let around = Cost { changed: private + 2, reserved: file.plan.new.count() };
+    of_map(extents, before, group_count) + around
 }

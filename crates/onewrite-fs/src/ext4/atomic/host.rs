@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use onewrite_block::Page;
 use onewrite_block::sync::RwLock;
 
 use super::credits::NAME_CREDITS;
@@ -19,8 +20,6 @@ use crate::pages::Pages;
 
 /// Blocks that a directory may need for one more entry.
 const NAME_BLOCKS: u64 = 3;
-/// Nodes of a map that a split of an extent may add: a leaf and its parent.
-const SPLIT_BLOCKS: u64 = 2;
 
 impl Claimable for Node {
     fn lock(&self) -> &RwLock {
@@ -104,9 +103,7 @@ impl DraftHost for Volume {
     }
 
     fn cost(&self, file: &FileOf<Volume>) -> Cost {
-        let splits = file.plan.unwritten.run_count() + file.plan.dropped_extents;
-        let reserved = file.plan.new.count() + splits as u64 * SPLIT_BLOCKS;
-        Cost { changed: super::credits::of_file(file, self.groups().len() as usize), reserved }
+        super::credits::of_file(file, self.groups().len() as usize)
     }
 
     fn changed_max(&self) -> usize {
@@ -125,7 +122,27 @@ impl DraftHost for Volume {
         self.groups().reserve(self.groups().reserved_blocks() + after - before);
     }
 
+    fn step_pages(&self) -> u64 {
+        (self.changed_max() as u64 / 2).max(1)
+    }
+
+    async fn spill(&self, draft: DraftId, file: &Rc<Node>) -> FsResult<usize> {
+        self.atomics().spill(draft, file).await
+    }
+
+    async fn spilled_page(&self, file: &FileOf<Volume>, index: u64, stop: u64) -> FsResult<Page> {
+        let spill = file.plan.spill.as_ref().expect("a file with spilled pages has a spill file");
+        self.pages().file_page(self, &spill.node, index, stop).await
+    }
+
+    fn take_spill(plan: &mut Plan) -> Option<Rc<Node>> {
+        plan.spill.take().map(|spill| spill.node)
+    }
+
     async fn plan_page(&self, file: &mut FileOf<Volume>, index: u64) -> FsResult<()> {
+        if file.plan.spill.is_some() {
+            return self.atomics().plan_spilled_page(file, index).await;
+        }
         let alone = index..index + 1;
         let parts = self.extents().survey(&file.node, alone.clone()).await?.into_parts();
         let is_unwritten = matches!(parts.first(), Some(Part::Mapped(it)) if it.unwritten);
@@ -141,7 +158,13 @@ impl DraftHost for Volume {
 
     async fn plan_dropped(&self, file: &mut FileOf<Volume>, pages: Range<u64>) -> FsResult<()> {
         file.plan.new.remove(pages.clone());
+        if let Some(spill) = &mut file.plan.spill {
+            // Pages taken out of the middle of an extent leave two of it.
+            spill.extents_max += 1;
+            return Ok(());
+        }
         file.plan.unwritten.remove(pages);
+        file.plan.extents_before = self.extents().all(&file.node).await?.len();
         file.plan.dropped_extents = 0;
         let mut index = 0;
         while let Some(run) = file.dropped.first_from(index) {

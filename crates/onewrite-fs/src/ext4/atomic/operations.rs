@@ -48,7 +48,10 @@ impl AtomicFiles for Ext4 {
         let volume = self.volume();
         volume.syscall(content.length()).await;
         volume.check_writable()?;
-        with_space!(volume, volume.atomics().drafting().write(draft, ino, position, content))
+        let drafting = volume.atomics().drafting();
+        let (offset, next) = with_space!(volume, drafting.begin_write(draft, ino, position, content))?;
+        with_space!(volume, drafting.end_write(draft, ino, next, (offset, content)))?;
+        Ok(offset)
     }
 
     async fn draft_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {

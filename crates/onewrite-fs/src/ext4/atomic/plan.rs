@@ -1,5 +1,7 @@
 //! Plan: what the commit of a file does to its map.
 
+use std::rc::Rc;
+
 use crate::ext4::inodes::Node;
 use crate::runs::Runs;
 
@@ -9,10 +11,22 @@ pub(in crate::ext4) type Drafts = crate::drafts::Drafts<Node, Plan>;
 /// What the commit of a file does to its map.
 #[derive(Clone, Default)]
 pub(in crate::ext4) struct Plan {
-    /// Extents that it frees for the dropped pages.
+    /// Extents of the file as it was committed; counted once pages are dropped or spilled.
+    pub(super) extents_before: usize,
+    /// Extents that it frees for the dropped pages; not counted for a file with a spill file.
     pub(super) dropped_extents: usize,
-    /// Private pages that need a block.
+    /// Private pages that need a block: in the file, or in its spill file if it has one.
     pub(super) new: Runs,
-    /// Private pages whose block the map calls unwritten.
+    /// Private pages whose block the map calls unwritten; none in a file with a spill file.
     pub(super) unwritten: Runs,
+    /// Where private pages go that leave memory before the commit.
+    pub(super) spill: Option<Spill>,
+}
+
+/// The spill file of a file (`spill`).
+#[derive(Clone)]
+pub(in crate::ext4) struct Spill {
+    pub(super) node: Rc<Node>,
+    /// Extents of the spilled pages, or more.
+    pub(super) extents_max: usize,
 }

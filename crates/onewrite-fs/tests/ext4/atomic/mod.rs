@@ -3,6 +3,7 @@
 mod attacks;
 mod faults;
 mod model;
+mod spill;
 
 use std::rc::Rc;
 
@@ -245,35 +246,6 @@ fn a_created_file_vanishes_with_its_draft() {
         fs.draft_create(left_open, fs.root(), b"open", NewNode::FILE).await?;
         // The unmount ends the drafts that are left.
         Ok(())
-    });
-}
-
-#[test]
-fn more_than_one_transaction_is_refused_at_write_and_the_rest_can_be_committed() {
-    on_data("large", |fs| async move {
-        let one = file(&fs, b"one", b"").await?;
-        let draft = fs.begin_draft()?;
-        fs.claim(draft, one).await?;
-        let page = vec![1; PAGE as usize];
-        let mut written = 0;
-        let refusal = loop {
-            match fs.draft_write(draft, one, Position::At(written * PAGE), Content::Bytes(&page)).await {
-                Ok(_) => written += 1,
-                Err(error) => break error,
-            }
-        };
-        assert!(matches!(refusal, FsError::TooManyChanges { .. }), "{refusal}");
-        assert!(written > 900, "a quarter of 4,096 log blocks, without what maps need: {written}");
-        assert_eq!(fs.draft_size(draft, one)?, written * PAGE);
-        let whole = Content::Pattern { seed: 1, compressible_percent: 0, length: 8 * MIB };
-        assert!(matches!(
-            fs.draft_write(draft, one, Position::At(0), whole).await,
-            Err(FsError::TooManyChanges { .. })
-        ));
-        fs.commit_drafts(&[draft]).await?;
-        assert_eq!(content(&fs, one).await.len() as u64, written * PAGE);
-        fs.draft_write(draft, one, Position::At(0), Content::Bytes(&page)).await?;
-        fs.end_draft(draft).await
     });
 }
 

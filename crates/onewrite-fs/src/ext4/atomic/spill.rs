@@ -1,0 +1,258 @@
+//! Spilling: private pages of a draft wait on the device for the commit.
+//!
+//! A claimed file gets a **spill file**: an inode without a name, which holds spilled pages at their own places. It is
+//! on the orphan list, so that after a crash the next mount, the kernel or e2fsck removes it. The commit of a file that
+//! has one moves extents from there into the file's map and frees the blocks that they replace; the journal carries
+//! only the map. So a draft may be larger than a transaction, the log and the memory, and its content is written once,
+//! with or without SHARE. The price: pages get new places, and the commit needs one FLUSH more.
+//!
+//! # Invariants
+//! - Each page of `DraftFile::spilled` has a written block in the spill file, and the page cache holds no newer page.
+//! - Each private page of a file with a spill file has a block there, or a reserved one: in `Plan::new`, or delayed in
+//!   the spill file.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use onewrite_block::{Cause, Page, Request};
+
+use super::plan::{Plan, Spill};
+use crate::api::{FsResult, NewNode};
+use crate::atomic::DraftId;
+use crate::drafts::{Draft, DraftFile, DraftHost, FileOf};
+use crate::ext4::format::Extent;
+use crate::ext4::inodes::Node;
+use crate::ext4::map::Mapping;
+use crate::ext4::map::replace::{divided, tree_blocks, united};
+use crate::ext4::views::Atomics;
+use crate::ext4::volume::Volume;
+use crate::ext4::write::{NewBlocks, map_credits};
+use crate::journal::Handle;
+use crate::pages::{PAGE_BYTES, page_key};
+use crate::runs::Runs;
+
+/// Most pages that one transaction gives blocks.
+const STEP_PAGES: u64 = 256;
+
+impl Atomics<'_> {
+    /// See [`DraftHost::spill`].
+    pub(super) async fn spill(&self, id: DraftId, node: &Rc<Node>) -> FsResult<usize> {
+        let file = self.file_of(id, node)?;
+        let before = self.volume().cost(&file).changed;
+        if file.plan.spill.is_none() && !self.begin_spill(id, file).await? {
+            return Ok(0);
+        }
+        self.spill_rest(id, node).await?;
+        Ok(before.saturating_sub(self.volume().cost(&self.file_of(id, node)?).changed))
+    }
+
+    /// Gives a file of a draft a spill file. Returns false if the commit would not take less with it.
+    async fn begin_spill(&self, id: DraftId, file: FileOf<Volume>) -> FsResult<bool> {
+        let extents_before = self.extents().all(&file.node).await?.len();
+        let planned = |node| {
+            let spill = Some(Spill { node, extents_max: 0 });
+            let plan = Plan { spill, extents_before, new: file.private.clone(), ..Plan::default() };
+            DraftFile { plan, ..file.clone() }
+        };
+        // The file stands for its spill file until that is there. The private pages are about to leave memory.
+        let with_spill = self.volume().cost(&planned(Rc::clone(&file.node)));
+        if with_spill.changed - file.private.count() as usize >= self.volume().cost(&file).changed {
+            return Ok(false);
+        }
+        let private = NewNode { permissions: 0o600, ..NewNode::FILE };
+        let spill = self.directories().create_unnamed(&file.node, private).await?;
+        let begun = self.put_spill(id, planned(Rc::clone(&spill)));
+        if begun.is_err() {
+            self.contents().release(&spill).await?;
+        }
+        begun.map(|()| true)
+    }
+
+    /// Replaces a file of a draft by its form with a spill file. Its private pages are about to leave memory, so only
+    /// blocks on the device count. Does not wait.
+    fn put_spill(&self, id: DraftId, file: FileOf<Volume>) -> FsResult<()> {
+        let old = self.drafts().read(id, |draft| draft.files[&file.node.file_number()].clone())?;
+        let (old, new) = (self.volume().cost(&old).reserved, self.volume().cost(&file).reserved);
+        if new > old {
+            self.volume().expect_room(new - old)?;
+        }
+        self.drafts().change_committing(id, |draft| draft.files.insert(file.node.file_number(), file));
+        self.note_reserved(old, new);
+        Ok(())
+    }
+
+    /// Spills all private pages of a file that has a spill file. The caller holds the file's lock alone.
+    pub(super) async fn spill_rest(&self, id: DraftId, node: &Rc<Node>) -> FsResult<()> {
+        loop {
+            let file = self.file_of(id, node)?;
+            let Some(run) = file.private.first_from(0) else { return Ok(()) };
+            let spill = file.plan.spill.expect("the caller sees to it").node;
+            self.spill_run(id, node, &spill, run.start..run.end.min(run.start + STEP_PAGES)).await?;
+        }
+    }
+
+    fn file_of(&self, id: DraftId, node: &Node) -> FsResult<FileOf<Volume>> {
+        self.drafting().file(id, node.ino())
+    }
+
+    async fn spill_run(&self, id: DraftId, node: &Node, spill: &Rc<Node>, run: Range<u64>) -> FsResult<()> {
+        self.hand_over_to(id, node, spill, run.clone());
+        self.give_blocks(spill, run.clone()).await?;
+        let page = |index| self.pages().owned_pages().private_page(id.owner(), page_key(node, index));
+        let pages: Vec<Page> = run.clone().map(|index| page(index).expect("the page is private")).collect();
+        self.pages().discard(spill.file_number(), run.clone());
+        self.pages().write_past_cache(self.volume(), spill, run.start, pages).await?;
+        let extents = self.extents().survey(spill, run.clone()).await?.into_parts().len();
+        onewrite_block::reached!("draft spilled");
+        self.alter(id, node, |file| {
+            file.private.remove(run.clone());
+            file.spilled.insert(run.clone());
+            file.plan.spill.as_mut().expect("it has one").extents_max += extents;
+        });
+        self.pages().owned_pages().drop_private_range(id.owner(), node.file_number(), run);
+        Ok(())
+    }
+
+    /// Gives all of `run` written blocks in the spill file, which takes reserved ones.
+    async fn give_blocks(&self, spill: &Rc<Node>, run: Range<u64>) -> FsResult<()> {
+        let mut handle = self.journal().start(map_credits((run.end - run.start) as usize) + 1).await?;
+        self.load_inode_block(spill.number()).await?;
+        let map = spill.map_lock().write().await;
+        let survey = self.extents().survey(spill, run.clone()).await?;
+        let allocated = self.contents().allocate_range(&mut handle, spill, survey, NewBlocks::Written).await;
+        drop(map);
+        if spill.size() < run.end * PAGE_BYTES {
+            spill.set_size(run.end * PAGE_BYTES);
+        }
+        self.load_inode_block(spill.number()).await?;
+        self.save(&mut handle, spill);
+        allocated.outcome
+    }
+
+    /// Lets the reserved blocks of private pages be those of the spill file. Does not wait.
+    fn hand_over_to(&self, id: DraftId, node: &Node, spill: &Node, run: Range<u64>) {
+        let mut handed = Runs::default();
+        self.drafts().change_committing(id, |draft| {
+            let new = &mut draft.files.get_mut(&node.file_number()).expect("the caller holds its lock").plan.new;
+            let mut index = run.start;
+            while let Some(next) = new.first_from(index).filter(|next| next.start < run.end) {
+                let part = next.start.max(run.start)..next.end.min(run.end);
+                index = part.end;
+                new.remove(part.clone());
+                handed.insert(part);
+            }
+        });
+        handed.runs().for_each(|part| spill.pending().delay(part));
+    }
+
+    /// Changes a file of a draft, and gives back the blocks that its commit needs no more. Does not wait.
+    fn alter(&self, id: DraftId, node: &Node, change: impl FnOnce(&mut FileOf<Volume>)) {
+        let (before, after) = self.drafts().change_committing(id, |draft| {
+            let file = draft.files.get_mut(&node.file_number()).expect("the caller holds its lock");
+            let before = self.volume().cost(file).reserved;
+            change(file);
+            (before, self.volume().cost(file).reserved)
+        });
+        self.note_reserved(before, after);
+    }
+
+    /// Makes durable what the drafts have spilled, before the transaction that moves it. Spills what is still private
+    /// of files that have a spill file. The caller holds the locks of all files.
+    pub(super) async fn settle_spills(&self, drafts: &[DraftId]) -> FsResult<()> {
+        let mut has_spilled = false;
+        for id in drafts {
+            let with_spill = |draft: &Draft<Node, Plan>| {
+                draft
+                    .files
+                    .values()
+                    .filter(|file| file.plan.spill.is_some())
+                    .map(|file| Rc::clone(&file.node))
+                    .collect()
+            };
+            let nodes: Vec<Rc<Node>> = self.drafts().read(*id, with_spill)?;
+            for node in &nodes {
+                self.spill_rest(*id, node).await?;
+            }
+            has_spilled |= !nodes.is_empty();
+        }
+        if has_spilled {
+            self.port().request(Request::flush(Cause::Data)).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves the spilled pages of a file into its map, and frees what they replace and what the draft dropped. The
+    /// caller holds the file's lock alone and saves its inode.
+    pub(super) async fn publish_spilled(
+        &self,
+        handle: &mut Handle,
+        file: &FileOf<Volume>,
+        spill: &Rc<Node>,
+    ) -> FsResult<()> {
+        let (moved, unused) = divided(&self.extents().all(spill).await?, &file.spilled);
+        let blocks = blocks_of(&moved);
+        debug_assert_eq!(blocks, file.spilled.count(), "all spilled pages have blocks");
+        onewrite_block::reached!("commit moves spilled pages");
+        onewrite_block::reached!("spilled page without use at the commit", !unused.is_empty());
+        self.pages().discard(spill.file_number(), 0..u64::MAX);
+        let tree = self.extents().tree_blocks_of(spill).await?;
+        self.extents().replace(handle, spill, &[], &tree).await?;
+        self.free_extents(handle, spill, &unused).await?;
+        spill.drop_blocks(blocks);
+        self.load_inode_block(spill.number()).await?;
+        self.save(handle, spill);
+        file.node.add_blocks(blocks);
+        let mut gone = file.dropped.clone();
+        for run in file.spilled.runs() {
+            gone.insert(run);
+        }
+        self.rewrite_map(handle, &file.node, &gone, moved).await
+    }
+
+    /// Replaces what a file has at the pages `gone` by `moved`, whose blocks count as the file's already. The caller
+    /// holds the file's lock alone and saves its inode.
+    pub(super) async fn rewrite_map(
+        &self,
+        handle: &mut Handle,
+        node: &Rc<Node>,
+        gone: &Runs,
+        moved: Vec<Extent>,
+    ) -> FsResult<()> {
+        let _map = node.map_lock().write().await;
+        let (replaced, kept) = divided(&self.extents().all(node).await?, gone);
+        onewrite_block::reached!("spilled page replaces a block", !moved.is_empty() && !replaced.is_empty());
+        onewrite_block::reached!("dropped pages freed by a new map", moved.is_empty());
+        let extents = united(kept, moved);
+        onewrite_block::reached!("map of several leaves written anew", tree_blocks(extents.len()) > 1);
+        let tree = self.extents().tree_blocks_of(node).await?;
+        self.extents().replace(handle, node, &extents, &tree).await?;
+        gone.runs().for_each(|run| self.pages().discard(node.file_number(), run));
+        self.free_extents(handle, node, &replaced).await
+    }
+
+    async fn free_extents(&self, handle: &mut Handle, node: &Node, extents: &[Extent]) -> FsResult<()> {
+        node.drop_blocks(blocks_of(extents));
+        for extent in extents {
+            self.allocator().free_blocks(handle, extent.blocks()).await?;
+        }
+        Ok(())
+    }
+
+    /// See [`DraftHost::plan_page`], for a file with a spill file.
+    pub(super) async fn plan_spilled_page(&self, file: &mut FileOf<Volume>, index: u64) -> FsResult<()> {
+        let is_spilled = file.spilled.contains(index);
+        let spill = file.plan.spill.as_mut().expect("the caller sees to it");
+        // A page taken out of the middle of an extent leaves two of it.
+        spill.extents_max += usize::from(is_spilled);
+        let has_block = spill.node.pending().is_delayed(index)
+            || matches!(self.extents().map(&spill.node, index as u32).await?, Mapping::Mapped(_));
+        if !has_block {
+            file.plan.new.insert(index..index + 1);
+        }
+        Ok(())
+    }
+}
+
+fn blocks_of(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| u64::from(extent.length)).sum()
+}
