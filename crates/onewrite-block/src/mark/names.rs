@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 383] = [
+pub const ALL: [(Room, &str); 384] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -246,6 +246,7 @@ pub const ALL: [(Room, &str); 383] = [
     (Room::Drafts, "spilled page without use at the commit"),
     (Room::Drafts, "map of several leaves written anew"),
     (Room::Drafts, "dropped pages freed by a new map"),
+    (Room::Drafts, "extents of spilled pages counted again"),
     (Room::Drafts, "several drafts in one commit of F2FS"),
     (Room::Drafts, "draft of F2FS drops pages"),
     (Room::Drafts, "commit of a draft finds no segment"),

@@ -243,7 +243,12 @@ static void mappings(struct ow_fs *fs) {
     memcpy(bytes[0], "new", 3);
     memset(bytes[1], 1, size[1]);
     struct ow_mapping *both[] = {first, second}, *twice[] = {first, first};
-    REFUSED(ow_draft_msync(draft, both, 2), EFBIG);
+    struct ow_file *filler = ow_file_open(fs, "/filler", O_WRONLY | O_CREAT, 0600);
+    static char chunk[1 << 20];
+    off_t filled = 0;
+    while (filled < 28 << 20 && ow_pwrite(filler, chunk, sizeof chunk, filled) == sizeof chunk) filled += sizeof chunk;
+    REFUSED(ow_draft_msync(draft, both, 2), ENOSPC);
+    CHECK(ow_file_close(filler) == 0 && ow_unlink(fs, "/filler") == 0);
     struct ow_file *plain = ow_file_open(fs, "/map-one", O_RDONLY, 0);
     CHECK(ow_pread(plain, text, 7, 0) == 7 && !memcmp(text, "old one", 7) && !memcmp(bytes[0], "new one", 7));
     memset((char *)bytes[1] + 1, 0, size[1] - 1);

@@ -142,7 +142,7 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     /// # Errors
     /// If drafts cannot take as much more.
-    pub(super) fn check_room(&self, more: Cost) -> FsResult<()> {
+    pub(crate) fn check_room(&self, more: Cost) -> FsResult<()> {
         let (blocks, blocks_max) = (cost_of_all(self.0).changed + more.changed, self.changed_max());
         if more.changed > 0 && blocks > blocks_max {
             onewrite_block::reached!("drafts too large for one transaction");

@@ -68,35 +68,8 @@ impl<H: DraftHost> Drafting<'_, H> {
         Ok(offset)
     }
 
-    /// The steps of a write from byte `next` on, behind [`Drafting::begin_write`].
-    pub(crate) async fn end_write(
-        &self,
-        draft: DraftId,
-        ino: Ino,
-        mut next: u64,
-        (offset, content): (u64, Content<'_>),
-    ) -> FsResult<()> {
-        let end = offset + content.length();
-        while next < end {
-            let stop = end.min(self.step_end(next));
-            let step = async || {
-                let node = self.file(draft, ino)?.node;
-                let _held = node.lock().write().await;
-                self.write_pages(draft, self.file(draft, ino)?, (next..stop, Vec::new()), (offset, content)).await
-            };
-            self.with_room(draft, step).await?;
-            next = stop;
-        }
-        Ok(())
-    }
-
-    /// The end of the step of a write that begins at byte `start`.
-    fn step_end(&self, start: u64) -> u64 {
-        (start / PAGE_BYTES).saturating_add(self.step_pages()).saturating_mul(PAGE_BYTES)
-    }
-
-    /// The first step of a write: writes up to [`Drafting::step_end`], and gives the file its size at the end of all
-    /// steps, so that no append comes between. Returns where the write begins and where the first step ended.
+    /// Writes all of `content`, or if that is too much for one step, nothing yet. Returns where the write begins and
+    /// from where on [`Drafting::end_write`] has to write.
     pub(crate) async fn begin_write(
         &self,
         draft: DraftId,
@@ -104,10 +77,45 @@ impl<H: DraftHost> Drafting<'_, H> {
         position: Position,
         content: Content<'_>,
     ) -> FsResult<(u64, u64)> {
-        self.with_room(draft, async || self.try_begin_write(draft, ino, position, content).await).await
+        let Some(pages) = self.step_pages() else {
+            return self.try_write(draft, ino, position, content).await;
+        };
+        if content.length() <= pages * PAGE_BYTES {
+            let whole = self.with_room(draft, async || self.try_write(draft, ino, position, content).await).await;
+            if !matches!(whole, Err(FsError::TooManyChanges { .. })) {
+                return whole;
+            }
+        }
+        self.with_room(draft, async || self.prepare_steps(draft, ino, position, content).await).await
     }
 
-    async fn try_begin_write(
+    /// Writes in steps from byte `next` on.
+    pub(crate) async fn end_write(
+        &self,
+        draft: DraftId,
+        ino: Ino,
+        mut next: u64,
+        (offset, content): (u64, Content<'_>),
+    ) -> FsResult<()> {
+        let (end, mut pages) = (offset + content.length(), self.step_pages().unwrap_or(1));
+        while next < end {
+            onewrite_block::reached!("draft written in several steps");
+            let stop = end.min((next / PAGE_BYTES + pages) * PAGE_BYTES);
+            let step = async || {
+                let node = self.file(draft, ino)?.node;
+                let _held = node.lock().write().await;
+                self.write_pages(draft, self.file(draft, ino)?, (next..stop, Vec::new()), (offset, content)).await
+            };
+            match self.with_room(draft, step).await {
+                Ok(()) => next = stop,
+                Err(FsError::TooManyChanges { .. }) if pages > 1 => pages /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_write(
         &self,
         draft: DraftId,
         ino: Ino,
@@ -117,25 +125,48 @@ impl<H: DraftHost> Drafting<'_, H> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().write().await;
         let mut file = self.file(draft, ino)?;
+        let (offset, end) = self.place(&file, position, content)?;
+        if content.length() == 0 {
+            return Ok((offset, end));
+        }
+        self.page_layer().tell(&*node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES), Access::Write);
+        let tail = self.last_page_if_passed(draft, &file, offset / PAGE_BYTES).await?;
+        file.size = file.size.max(end);
+        self.write_pages(draft, file, (offset..end, tail), (offset, content)).await?;
+        Ok((offset, end))
+    }
+
+    /// Sees that a write in steps will not be refused halfway, and gives the file its size behind all of them: no append
+    /// comes between.
+    async fn prepare_steps(
+        &self,
+        draft: DraftId,
+        ino: Ino,
+        position: Position,
+        content: Content<'_>,
+    ) -> FsResult<(u64, u64)> {
+        let node = self.file(draft, ino)?.node;
+        let _held = node.lock().write().await;
+        let mut file = self.file(draft, ino)?;
+        let (offset, end) = self.place(&file, position, content)?;
+        let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+        self.expect_steps(&file, pages.clone()).await?;
+        self.page_layer().tell(&*node, pages.clone(), Access::Write);
+        let tail = self.last_page_if_passed(draft, &file, pages.start).await?;
+        file.size = file.size.max(end);
+        self.put_pages(draft, file, tail).await?;
+        Ok((offset, offset))
+    }
+
+    /// Where a write begins and ends.
+    fn place(&self, file: &FileOf<H>, position: Position, content: Content<'_>) -> FsResult<(u64, u64)> {
         let offset = match position {
             Position::At(offset) => offset,
             Position::End => file.size,
         };
         let end = offset.saturating_add(content.length());
-        self.expect_end(&node, end)?;
-        if content.length() == 0 {
-            return Ok((offset, end));
-        }
-        let stop = end.min(self.step_end(offset));
-        if stop < end {
-            onewrite_block::reached!("draft written in several steps");
-            self.expect_room((end - stop).div_ceil(PAGE_BYTES))?;
-        }
-        self.page_layer().tell(&*node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES), Access::Write);
-        let tail = self.last_page_if_passed(draft, &file, offset / PAGE_BYTES).await?;
-        file.size = file.size.max(end);
-        self.write_pages(draft, file, (offset..stop, tail), (offset, content)).await?;
-        Ok((offset, stop))
+        self.expect_end(&file.node, end)?;
+        Ok((offset, end))
     }
 
     /// Puts the pages of `bytes`, with the content that is written from byte `offset` on, and `pages` into the draft.

@@ -107,9 +107,15 @@ pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
     /// Notes that drafts reserve `after` blocks in place of `before`.
     fn note_reserved(&self, before: u64, after: u64);
 
-    /// Most pages that one step of a write makes private.
-    fn step_pages(&self) -> u64 {
-        u64::MAX
+    /// Most pages that one step of a write makes private; `None` if each write is one step.
+    fn step_pages(&self) -> Option<u64> {
+        None
+    }
+
+    /// # Errors
+    /// If `pages` cannot be written in steps: no space, or the commit would take too much.
+    async fn expect_steps(&self, _file: &FileOf<Self>, _pages: Range<u64>) -> FsResult<()> {
+        Ok(())
     }
 
     /// Puts the private pages of a file on the device, where they wait for the commit or the abort. Returns by how much

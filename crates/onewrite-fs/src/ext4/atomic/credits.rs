@@ -1,6 +1,7 @@
 //! Credits: how many blocks the commit of a draft may change, which its handle asks the journal for, and how many free
 //! blocks it needs.
 
+use super::plan::Spill;
 use crate::drafts::{Cost, FileOf};
 use crate::ext4::balloc::ALLOCATION_CREDITS;
 use crate::ext4::dir::{ENTRY_CREDITS, REMOVE_CREDITS};
@@ -22,7 +23,7 @@ pub(super) fn of_file(file: &FileOf<Volume>, group_count: usize) -> Cost {
         return Cost::default();
     }
     if let Some(spill) = &file.plan.spill {
-        return with_spill(file, spill.extents_max, group_count);
+        return with_spill(file, spill, group_count);
     }
     let plan = &file.plan;
     let (private, new) = (file.private.count() as usize, plan.new.count() as usize);
@@ -50,22 +51,27 @@ fn of_dropping(file: &FileOf<Volume>) -> Cost {
 
 /// The map without the dropped pages is written anew.
 fn of_rewriting(file: &FileOf<Volume>, group_count: usize) -> Cost {
-    of_map(file.plan.extents_before + file.dropped.run_count(), file.plan.extents_before, group_count)
+    let tree = tree_blocks(file.plan.extents_before + file.dropped.run_count());
+    Cost { changed: of_map(tree, file, group_count), reserved: tree as u64 }
 }
 
-/// A map of at most `extents` extents is written anew, which frees blocks in the places of `extents_before` extents.
-fn of_map(extents: usize, extents_before: usize, group_count: usize) -> Cost {
-    let tree = tree_blocks(extents);
-    // The old tree has at most as many blocks as extents.
-    let groups = group_count.min(extents + 2 * extents_before + tree);
-    Cost { changed: tree + ALLOCATION_CREDITS * groups, reserved: tree as u64 }
+/// Blocks that change with a map of `tree` blocks that is written anew: these, the bitmaps around them, and around what
+/// is freed.
+fn of_map(tree: usize, file: &FileOf<Volume>, group_count: usize) -> usize {
+    // Each extent lies in one group or two; the old tree has at most as many blocks as extents.
+    let spilled = file.plan.spill.as_ref().map_or(0, |spill| 2 * spill.extents_max);
+    tree + ALLOCATION_CREDITS * group_count.min(tree + 3 * file.plan.extents_before + spilled)
 }
 
-/// A file with a spill file: its private pages, which are memory, its new map, and both inodes.
-fn with_spill(file: &FileOf<Volume>, extents_spilled: usize, group_count: usize) -> Cost {
-    let (private, before) = (file.private.count() as usize, file.plan.extents_before);
+/// A file with a spill file: its private pages, which are memory, its new map, and both inodes. The blocks are reserved
+/// for the worst map of these pages, so that a page written again needs no more of them.
+fn with_spill(file: &FileOf<Volume>, spill: &Spill, group_count: usize) -> Cost {
+    let (private, spilled) = (file.private.count() as usize, file.spilled.count() as usize);
     // An extent put into the middle of another makes three of two; so does a dropped run.
-    let extents = before + 2 * (extents_spilled + private + file.dropped.run_count());
-    let around = Cost { changed: private + 2, reserved: file.plan.new.count() };
-    of_map(extents, before, group_count) + around
+    let tree =
+        |pieces: usize| tree_blocks(file.plan.extents_before + 2 * (pieces + private + file.dropped.run_count()));
+    Cost {
+        changed: private + 2 + of_map(tree(spill.extents_max.min(spilled)), file, group_count),
+        reserved: file.plan.new.count() + tree(spilled) as u64,
+    }
 }

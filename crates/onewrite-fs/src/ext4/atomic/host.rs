@@ -122,8 +122,12 @@ impl DraftHost for Volume {
         self.groups().reserve(self.groups().reserved_blocks() + after - before);
     }
 
-    fn step_pages(&self) -> u64 {
-        (self.changed_max() as u64 / 2).max(1)
+    fn step_pages(&self) -> Option<u64> {
+        Some((self.changed_max() as u64 / 2).max(1))
+    }
+
+    async fn expect_steps(&self, file: &FileOf<Volume>, pages: Range<u64>) -> FsResult<()> {
+        self.atomics().expect_steps(file, pages).await
     }
 
     async fn spill(&self, draft: DraftId, file: &Rc<Node>) -> FsResult<usize> {

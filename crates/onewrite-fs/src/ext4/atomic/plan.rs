@@ -29,4 +29,6 @@ pub(in crate::ext4) struct Spill {
     pub(super) node: Rc<Node>,
     /// Extents of the spilled pages, or more.
     pub(super) extents_max: usize,
+    /// How many there were when they were counted last.
+    pub(super) extents_counted: usize,
 }

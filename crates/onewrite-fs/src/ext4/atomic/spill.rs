@@ -19,7 +19,7 @@ use onewrite_block::{Cause, Page, Request};
 use super::plan::{Plan, Spill};
 use crate::api::{FsResult, NewNode};
 use crate::atomic::DraftId;
-use crate::drafts::{Draft, DraftFile, DraftHost, FileOf};
+use crate::drafts::{Cost, Draft, DraftFile, DraftHost, FileOf};
 use crate::ext4::format::Extent;
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
@@ -30,6 +30,9 @@ use crate::ext4::write::{NewBlocks, map_credits};
 use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, page_key};
 use crate::runs::Runs;
+
+/// Drift of the bound of extents at which they are counted again.
+const RECOUNT_EXTENTS: usize = 340;
 
 /// Most pages that one transaction gives blocks.
 const STEP_PAGES: u64 = 256;
@@ -43,14 +46,56 @@ impl Atomics<'_> {
             return Ok(0);
         }
         self.spill_rest(id, node).await?;
+        self.count_extents(id, node).await?;
         Ok(before.saturating_sub(self.volume().cost(&self.file_of(id, node)?).changed))
+    }
+
+    /// Counts the extents of the spilled pages again if the bound has drifted from them: a page that is written again
+    /// and spilled again counts once more.
+    async fn count_extents(&self, id: DraftId, node: &Node) -> FsResult<()> {
+        let file = self.file_of(id, node)?;
+        let Some(spill) = file.plan.spill else { return Ok(()) };
+        if spill.extents_max > 2 * spill.extents_counted + RECOUNT_EXTENTS {
+            let counted = divided(&self.extents().all(&spill.node).await?, &file.spilled).0.len();
+            onewrite_block::reached!("extents of spilled pages counted again", counted < spill.extents_max);
+            self.alter(id, node, |file| {
+                let spill = file.plan.spill.as_mut().expect("it has one");
+                (spill.extents_max, spill.extents_counted) = (counted, counted);
+            });
+        }
+        Ok(())
+    }
+
+    /// See [`DraftHost::expect_steps`]: all private pages and the new ones may have to be spilled, into one extent each.
+    pub(super) async fn expect_steps(&self, file: &FileOf<Volume>, pages: Range<u64>) -> FsResult<()> {
+        let mut later = file.clone();
+        let (more, mut blocks) = (pages.end - pages.start, pages.end - pages.start);
+        if let Some(spill) = &later.plan.spill {
+            let survey = self.extents().survey(&spill.node, pages.clone()).await?;
+            blocks = survey.holes().map(|hole| hole.end - hole.start).sum();
+        }
+        let spill = later.plan.spill.take();
+        let spill = spill.unwrap_or_else(|| Spill { node: Rc::clone(&file.node), extents_max: 0, extents_counted: 0 });
+        if file.plan.spill.is_none() {
+            later.plan = Plan { extents_before: self.extents().all(&file.node).await?.len(), ..Plan::default() };
+        }
+        let extents_max = spill.extents_max + (file.private.count() + more) as usize;
+        later.plan.spill = Some(Spill { extents_max, ..spill });
+        later.spilled.insert(pages);
+        for run in std::mem::take(&mut later.private).runs() {
+            later.spilled.insert(run);
+        }
+        let (old, new) = (self.volume().cost(file), self.volume().cost(&later));
+        // One page is private while it is written.
+        let change = Cost { changed: (new.changed + 1).saturating_sub(old.changed), reserved: new.reserved + blocks };
+        self.drafting().check_room(change)
     }
 
     /// Gives a file of a draft a spill file. Returns false if the commit would not take less with it.
     async fn begin_spill(&self, id: DraftId, file: FileOf<Volume>) -> FsResult<bool> {
         let extents_before = self.extents().all(&file.node).await?.len();
         let planned = |node| {
-            let spill = Some(Spill { node, extents_max: 0 });
+            let spill = Some(Spill { node, extents_max: 0, extents_counted: 0 });
             let plan = Plan { spill, extents_before, new: file.private.clone(), ..Plan::default() };
             DraftFile { plan, ..file.clone() }
         };

@@ -200,3 +200,31 @@ fn a_full_disk_refuses_a_spill_and_keeps_the_draft() {
         fs.end_draft(draft).await
     });
 }
+
+#[test]
+fn a_file_in_many_pieces_is_emptied_by_a_new_map() {
+    on_data("pieces", |fs| async move {
+        let pages = 4_000;
+        let (one, mut expected) = numbered(&fs, pages).await?;
+        let draft = fs.begin_draft()?;
+        fs.claim(draft, one).await?;
+        // Every second page goes; freed extent by extent, this would be more than a transaction.
+        for page in (0..pages).step_by(2) {
+            fs.draft_punch(draft, one, page * PAGE, PAGE).await?;
+            expected[(page * PAGE) as usize..((page + 1) * PAGE) as usize].fill(0);
+        }
+        overwrite(&fs, (draft, one), 2, 9).await?;
+        expected[2 * PAGE as usize..3 * PAGE as usize].fill(9);
+        let free = fs.space().await?.blocks_free;
+        fs.commit_drafts(&[draft]).await?;
+        fs.drop_caches();
+        assert!(content(&fs, one).await == expected);
+        fs.sync().await?;
+        assert!(fs.space().await?.blocks_free > free + pages / 2 - 50, "blocks are free again");
+        fs.draft_set_size(draft, one, 3 * PAGE).await?;
+        fs.commit_drafts(&[draft]).await?;
+        assert!(content(&fs, one).await == expected[..3 * PAGE as usize]);
+        fs.check().expect("invariants");
+        fs.end_draft(draft).await
+    });
+}
