@@ -110,12 +110,9 @@ fn try_faults(kind: &str, case: Case, fault: impl Fn(u64) -> Fault + Copy + 'sta
                 Ok(())
             });
             plan.borrow_mut().faults.clear();
-            let (found, device) =
-                with_mount(
-                    device,
-                    MountOptions::new(mode),
-                    move |fs, _| async move { Ok(is_there(&fs, case.bytes()).await) },
-                );
+            let (found, device) = with_mount(device, MountOptions::new(mode), move |fs, _| async move {
+                Ok(is_there(&fs, case.bytes()).await)
+            });
             let found = found.unwrap_or_else(|error| panic!("{mode}, {survivors} requests: {error}"));
             assert!(found || !acknowledged.get(), "{mode}, {survivors} requests: acknowledged and lost");
             if found {

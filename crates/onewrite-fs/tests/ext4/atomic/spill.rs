@@ -192,6 +192,12 @@ fn a_full_disk_refuses_a_spill_and_keeps_the_draft() {
         }
         assert!(matches!(refusal, Some(FsError::NoSpace { .. })), "{refusal:?}");
         assert!(written > IN_MEMORY / 2, "{written}");
+        let (long, size) = (vec![9; 9_000_000], fs.draft_size(draft, one)?);
+        for position in [Position::At(0), Position::End] {
+            let refusal = fs.draft_write(draft, one, position, Content::Bytes(&long)).await;
+            assert!(matches!(refusal, Err(FsError::NoSpace { .. })), "{refusal:?}");
+            assert_eq!(fs.draft_size(draft, one)?, size);
+        }
         assert!(content(&fs, one).await == old);
         fs.commit_drafts(&[draft]).await?;
         let now = content(&fs, one).await;
