@@ -131,18 +131,26 @@ impl<H: DraftHost> Drafting<'_, H> {
     ///
     /// # Errors
     /// [`FsError::TooManyChanges`], [`FsError::NoSpace`]: nothing has changed then.
-    pub(super) fn put_file(&self, id: DraftId, file: FileOf<H>) -> FsResult<()> {
-        let (old, new) = (self.cost(&self.file(id, file.node.ino())?), self.cost(&file));
-        let changed = new.changed.saturating_sub(old.changed);
-        self.check_room(Cost { changed, reserved: new.reserved.saturating_sub(old.reserved) })?;
+    pub(crate) fn put_file(&self, id: DraftId, file: FileOf<H>) -> FsResult<()> {
+        let before = self.file(id, file.node.ino())?;
+        self.check_growth(&file, &before)?;
+        let (old, new) = (self.cost(&before), self.cost(&file));
         self.drafts().change(id, |draft| draft.files.insert(file.node.number(), file))?;
         self.note_reserved(old.reserved, new.reserved);
         Ok(())
     }
 
     /// # Errors
+    /// If drafts cannot take what `file` takes more than `before`.
+    pub(crate) fn check_growth(&self, file: &FileOf<H>, before: &FileOf<H>) -> FsResult<()> {
+        let (old, new) = (self.cost(before), self.cost(file));
+        let changed = new.changed.saturating_sub(old.changed);
+        self.check_room(Cost { changed, reserved: new.reserved.saturating_sub(old.reserved) })
+    }
+
+    /// # Errors
     /// If drafts cannot take as much more.
-    pub(crate) fn check_room(&self, more: Cost) -> FsResult<()> {
+    pub(super) fn check_room(&self, more: Cost) -> FsResult<()> {
         let (blocks, blocks_max) = (cost_of_all(self.0).changed + more.changed, self.changed_max());
         if more.changed > 0 && blocks > blocks_max {
             onewrite_block::reached!("drafts too large for one transaction");
@@ -180,6 +188,7 @@ impl<H: DraftHost> Drafting<'_, H> {
     /// See [`AtomicFiles::abort_drafts`](crate::AtomicFiles::abort_drafts).
     pub(crate) async fn abort(&self, ids: &[DraftId]) -> FsResult<()> {
         ids.iter().try_for_each(|id| self.drafts().read(*id, |_| ()))?;
+        self.until_steps_end(ids).await;
         for id in ids {
             self.with_files_locked(*id, || self.drop_changes(*id)).await?.release(self.0).await?;
         }
@@ -188,6 +197,7 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     /// See [`AtomicFiles::end_draft`](crate::AtomicFiles::end_draft).
     pub(crate) async fn end(&self, id: DraftId) -> FsResult<()> {
+        self.until_steps_end(&[id]).await;
         let end = || {
             let mut left = self.drop_changes(id)?;
             for file in self.drafts().remove(id)?.files.into_values() {

@@ -7,7 +7,7 @@ use onewrite_block::{PAGE_SIZE, Page};
 
 use super::claims::Drafting;
 use super::host::{Claimable, DraftHost, FileOf};
-use crate::api::{FsError, FsResult, Ino, Position};
+use crate::api::{FsResult, Ino, Position};
 use crate::atomic::DraftId;
 use crate::content::{Content, Data};
 use crate::pages::{Access, PAGE_BYTES, PagedFile, page_key};
@@ -55,111 +55,30 @@ impl<H: DraftHost> Drafting<'_, H> {
         Ok(page)
     }
 
-    /// See [`AtomicFiles::draft_write`](crate::AtomicFiles::draft_write).
-    pub(crate) async fn write(
+    /// Writes all of `content` as one change of the draft; returns where it begins.
+    pub(super) async fn try_write(
         &self,
         draft: DraftId,
         ino: Ino,
         position: Position,
         content: Content<'_>,
     ) -> FsResult<u64> {
-        let (offset, next) = self.begin_write(draft, ino, position, content).await?;
-        self.end_write(draft, ino, next, (offset, content)).await?;
-        Ok(offset)
-    }
-
-    /// Writes all of `content`, or if that is too much for one step, nothing yet. Returns where the write begins and
-    /// from where on [`Drafting::end_write`] has to write.
-    pub(crate) async fn begin_write(
-        &self,
-        draft: DraftId,
-        ino: Ino,
-        position: Position,
-        content: Content<'_>,
-    ) -> FsResult<(u64, u64)> {
-        let Some(pages) = self.step_pages() else {
-            return self.try_write(draft, ino, position, content).await;
-        };
-        if content.length() <= pages * PAGE_BYTES {
-            let whole = self.with_room(draft, async || self.try_write(draft, ino, position, content).await).await;
-            if !matches!(whole, Err(FsError::TooManyChanges { .. })) {
-                return whole;
-            }
-        }
-        self.with_room(draft, async || self.prepare_steps(draft, ino, position, content).await).await
-    }
-
-    /// Writes in steps from byte `next` on.
-    pub(crate) async fn end_write(
-        &self,
-        draft: DraftId,
-        ino: Ino,
-        mut next: u64,
-        (offset, content): (u64, Content<'_>),
-    ) -> FsResult<()> {
-        let (end, mut pages) = (offset + content.length(), self.step_pages().unwrap_or(1));
-        while next < end {
-            onewrite_block::reached!("draft written in several steps");
-            let stop = end.min((next / PAGE_BYTES + pages) * PAGE_BYTES);
-            let step = async || {
-                let node = self.file(draft, ino)?.node;
-                let _held = node.lock().write().await;
-                self.write_pages(draft, self.file(draft, ino)?, (next..stop, Vec::new()), (offset, content)).await
-            };
-            match self.with_room(draft, step).await {
-                Ok(()) => next = stop,
-                Err(FsError::TooManyChanges { .. }) if pages > 1 => pages /= 2,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    async fn try_write(
-        &self,
-        draft: DraftId,
-        ino: Ino,
-        position: Position,
-        content: Content<'_>,
-    ) -> FsResult<(u64, u64)> {
         let node = self.file(draft, ino)?.node;
         let _held = node.lock().write().await;
         let mut file = self.file(draft, ino)?;
         let (offset, end) = self.place(&file, position, content)?;
         if content.length() == 0 {
-            return Ok((offset, end));
+            return Ok(offset);
         }
         self.page_layer().tell(&*node, offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES), Access::Write);
         let tail = self.last_page_if_passed(draft, &file, offset / PAGE_BYTES).await?;
         file.size = file.size.max(end);
         self.write_pages(draft, file, (offset..end, tail), (offset, content)).await?;
-        Ok((offset, end))
-    }
-
-    /// Sees that a write in steps will not be refused halfway, and gives the file its size behind all of them: no append
-    /// comes between.
-    async fn prepare_steps(
-        &self,
-        draft: DraftId,
-        ino: Ino,
-        position: Position,
-        content: Content<'_>,
-    ) -> FsResult<(u64, u64)> {
-        let node = self.file(draft, ino)?.node;
-        let _held = node.lock().write().await;
-        let mut file = self.file(draft, ino)?;
-        let (offset, end) = self.place(&file, position, content)?;
-        let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-        self.expect_steps(&file, pages.clone()).await?;
-        self.page_layer().tell(&*node, pages.clone(), Access::Write);
-        let tail = self.last_page_if_passed(draft, &file, pages.start).await?;
-        file.size = file.size.max(end);
-        self.put_pages(draft, file, tail).await?;
-        Ok((offset, offset))
+        Ok(offset)
     }
 
     /// Where a write begins and ends.
-    fn place(&self, file: &FileOf<H>, position: Position, content: Content<'_>) -> FsResult<(u64, u64)> {
+    pub(super) fn place(&self, file: &FileOf<H>, position: Position, content: Content<'_>) -> FsResult<(u64, u64)> {
         let offset = match position {
             Position::At(offset) => offset,
             Position::End => file.size,
@@ -170,7 +89,7 @@ impl<H: DraftHost> Drafting<'_, H> {
     }
 
     /// Puts the pages of `bytes`, with the content that is written from byte `offset` on, and `pages` into the draft.
-    async fn write_pages(
+    pub(super) async fn write_pages(
         &self,
         draft: DraftId,
         file: FileOf<H>,
@@ -190,34 +109,6 @@ impl<H: DraftHost> Drafting<'_, H> {
             pages.push((index, page));
         }
         self.put_pages(draft, file, pages).await
-    }
-
-    /// Makes a change. As long as it is refused because drafts have too much in memory, spills and tries again.
-    pub(super) async fn with_room<R>(&self, draft: DraftId, change: impl AsyncFn() -> FsResult<R>) -> FsResult<R> {
-        loop {
-            let outcome = change().await;
-            if !matches!(outcome, Err(FsError::TooManyChanges { .. })) || !self.make_room(draft).await? {
-                return outcome;
-            }
-        }
-    }
-
-    /// Spills the pages of a draft, or if that gains nothing, those of another. Returns whether there is more room.
-    async fn make_room(&self, draft: DraftId) -> FsResult<bool> {
-        let others = self.drafts().ids().into_iter().filter(|id| *id != draft);
-        for id in std::iter::once(draft).chain(others) {
-            let mut gain = 0;
-            for node in self.nodes_of(id).unwrap_or_default() {
-                let _held = node.lock().write().await;
-                if node.claimant() == Some(id) {
-                    gain += self.spill(id, &node).await?;
-                }
-            }
-            if gain > 0 {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// See [`AtomicFiles::draft_set_size`](crate::AtomicFiles::draft_set_size).
@@ -268,7 +159,12 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     /// The page of the draft's last byte, with zeros behind the end of the file, if the file is about to grow beyond
     /// it and it is not private yet. Its block may hold anything behind the end.
-    async fn last_page_if_passed(&self, draft: DraftId, file: &FileOf<H>, next: u64) -> FsResult<Vec<(u64, Page)>> {
+    pub(super) async fn last_page_if_passed(
+        &self,
+        draft: DraftId,
+        file: &FileOf<H>,
+        next: u64,
+    ) -> FsResult<Vec<(u64, Page)>> {
         let last = file.size / PAGE_BYTES;
         let is_whole = file.size.is_multiple_of(PAGE_BYTES);
         if is_whole || next <= last || file.private.contains(last) || file.dropped.contains(last) {
@@ -298,7 +194,7 @@ impl<H: DraftHost> Drafting<'_, H> {
     }
 
     /// Puts a changed file and the new content of some of its pages into the draft, all or nothing.
-    async fn put_pages(&self, draft: DraftId, mut file: FileOf<H>, pages: Vec<(u64, Page)>) -> FsResult<()> {
+    pub(super) async fn put_pages(&self, draft: DraftId, mut file: FileOf<H>, pages: Vec<(u64, Page)>) -> FsResult<()> {
         for (index, _) in &pages {
             if !file.private.contains(*index) {
                 onewrite_block::reached!("draft writes a page that it dropped", file.dropped.contains(*index));

@@ -107,19 +107,38 @@ pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
     /// Notes that drafts reserve `after` blocks in place of `before`.
     fn note_reserved(&self, before: u64, after: u64);
 
-    /// Most pages that one step of a write makes private; `None` if each write is one step.
+    /// Waits until blocks that a change freed can be had, and returns whether a change that found no space may try
+    /// again. `available` is `None` before the first try.
+    ///
+    /// # Errors
+    /// Device errors.
+    async fn wait_for_space(&self, _available: &mut Option<u64>) -> FsResult<bool> {
+        Ok(false)
+    }
+
+    /// Most pages of a write that is tried as a whole before it is carried out in steps; `None` if there are no steps.
     fn step_pages(&self) -> Option<u64> {
         None
     }
 
+    /// Promises `pages` of a file to a write in steps: from now on they count. The caller holds the file's lock alone.
+    ///
     /// # Errors
-    /// If `pages` cannot be written in steps: no space, or the commit would take too much.
-    async fn expect_steps(&self, _file: &FileOf<Self>, _pages: Range<u64>) -> FsResult<()> {
+    /// No space; too many changes; device errors and damage. Nothing is promised then.
+    async fn promise(&self, _draft: DraftId, _file: &Rc<Self::File>, _pages: Range<u64>) -> FsResult<()> {
         Ok(())
     }
 
-    /// Puts the private pages of a file on the device, where they wait for the commit or the abort. Returns by how much
-    /// that lowers [`Cost::changed`]. The caller holds the file's lock alone.
+    /// Ends the promise to a file, if its draft still has one. Does not wait.
+    fn end_promise(&self, _draft: DraftId, _file: &Self::File) {}
+
+    /// Whether pages of a file are promised.
+    fn has_promise(_plan: &Self::Plan) -> bool {
+        false
+    }
+
+    /// Puts the private pages of a file on the device, where they wait for the commit or the abort. Returns 0 if that
+    /// gives no room in memory and in the commit. The caller holds the file's lock alone.
     ///
     /// # Errors
     /// No space; device errors and damage. The pages are private or spilled then.

@@ -17,6 +17,7 @@ mod claims;
 mod content;
 mod host;
 mod names;
+mod room;
 mod table;
 
 pub(crate) use change::{Name, NameChange};

@@ -39,6 +39,7 @@ impl<'a> Atomics<'a> {
     /// See [`AtomicFiles::commit_drafts`](crate::AtomicFiles::commit_drafts).
     pub(super) async fn commit(&self, drafts: &[DraftId]) -> FsResult<()> {
         self.check_writable()?;
+        self.drafting().until_steps_end(drafts).await;
         let committing = Committing::begin(self.volume(), drafts)?;
         let is_changed = drafts.iter().any(|id| self.drafting().is_changed(*id) == Ok(true));
         if !is_changed {

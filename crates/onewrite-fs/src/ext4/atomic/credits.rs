@@ -10,6 +10,7 @@ use crate::ext4::map::replace::tree_blocks;
 use crate::ext4::orphans::ORPHAN_CREDITS;
 use crate::ext4::truncate::FREE_CREDITS;
 use crate::ext4::volume::Volume;
+use crate::runs::Runs;
 
 /// Nodes of a map that a split of an extent may add: a leaf and its parent.
 const SPLIT_BLOCKS: u64 = 2;
@@ -59,19 +60,22 @@ fn of_rewriting(file: &FileOf<Volume>, group_count: usize) -> Cost {
 /// is freed.
 fn of_map(tree: usize, file: &FileOf<Volume>, group_count: usize) -> usize {
     // Each extent lies in one group or two; the old tree has at most as many blocks as extents.
-    let spilled = file.plan.spill.as_ref().map_or(0, |spill| 2 * spill.extents_max);
+    let spilled = file.plan.spill.as_ref().map_or(0, |spill| 2 * (spill.extents_max + spill.promised.count() as usize));
     tree + ALLOCATION_CREDITS * group_count.min(tree + 3 * file.plan.extents_before + spilled)
 }
 
 /// A file with a spill file: its private pages, which are memory, its new map, and both inodes. The blocks are reserved
-/// for the worst map of these pages, so that a page written again needs no more of them.
+/// for the worst map of these pages, so that a page written again needs no more of them. Pages that are promised count
+/// as spilled, one at a time is private.
 fn with_spill(file: &FileOf<Volume>, spill: &Spill, group_count: usize) -> Cost {
-    let (private, spilled) = (file.private.count() as usize, file.spilled.count() as usize);
+    let count = |pages: &Runs| pages.count() as usize;
+    let (private, spilled, promised) = (count(&file.private), count(&file.spilled), count(&spill.promised));
     // An extent put into the middle of another makes three of two; so does a dropped run.
-    let tree =
-        |pieces: usize| tree_blocks(file.plan.extents_before + 2 * (pieces + private + file.dropped.run_count()));
+    let around = promised + private + file.dropped.run_count();
+    let tree = |pieces: usize| tree_blocks(file.plan.extents_before + 2 * (pieces + around));
+    let in_memory = private.max(promised.min(1));
     Cost {
-        changed: private + 2 + of_map(tree(spill.extents_max.min(spilled)), file, group_count),
-        reserved: file.plan.new.count() + tree(spilled) as u64,
+        changed: in_memory + 2 + of_map(tree(spill.extents_max.min(spilled)), file, group_count),
+        reserved: file.plan.new.count() + spill.promised_new.count() + tree(spilled) as u64,
     }
 }

@@ -122,12 +122,24 @@ impl DraftHost for Volume {
         self.groups().reserve(self.groups().reserved_blocks() + after - before);
     }
 
-    fn step_pages(&self) -> Option<u64> {
-        Some((self.changed_max() as u64 / 2).max(1))
+    async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
+        Volume::wait_for_space(self, available).await
     }
 
-    async fn expect_steps(&self, file: &FileOf<Volume>, pages: Range<u64>) -> FsResult<()> {
-        self.atomics().expect_steps(file, pages).await
+    fn step_pages(&self) -> Option<u64> {
+        Some(self.changed_max() as u64)
+    }
+
+    async fn promise(&self, draft: DraftId, file: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
+        self.atomics().promise(draft, file, pages).await
+    }
+
+    fn end_promise(&self, draft: DraftId, file: &Node) {
+        self.atomics().end_promise(draft, file);
+    }
+
+    fn has_promise(plan: &Plan) -> bool {
+        plan.spill.as_ref().is_some_and(|spill| !spill.promised.is_empty())
     }
 
     async fn spill(&self, draft: DraftId, file: &Rc<Node>) -> FsResult<usize> {

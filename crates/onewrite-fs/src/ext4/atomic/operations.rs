@@ -1,12 +1,11 @@
 //! The API of atomic files on a mounted ext4.
 
-use crate::api::{FsError, FsResult, Ino, NewNode, Position};
+use crate::api::{FsResult, Ino, NewNode, Position};
 use crate::atomic::{AtomicFiles, DraftId};
 use crate::content::{Content, Data};
 use crate::drafts::{Name, NameChange};
 use crate::ext4::mode::Scope;
 use crate::ext4::mount::Ext4;
-use crate::ext4::ops::with_space;
 
 impl AtomicFiles for Ext4 {
     fn has_drafts(&self) -> bool {
@@ -48,44 +47,41 @@ impl AtomicFiles for Ext4 {
         let volume = self.volume();
         volume.syscall(content.length()).await;
         volume.check_writable()?;
-        let drafting = volume.atomics().drafting();
-        let (offset, next) = with_space!(volume, drafting.begin_write(draft, ino, position, content))?;
-        with_space!(volume, drafting.end_write(draft, ino, next, (offset, content)))?;
-        Ok(offset)
+        volume.atomics().drafting().write(draft, ino, position, content).await
     }
 
     async fn draft_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        with_space!(volume, volume.atomics().drafting().set_size(draft, ino, size))
+        volume.atomics().drafting().set_size(draft, ino, size).await
     }
 
     async fn draft_punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         volume.check_writable()?;
-        with_space!(volume, volume.atomics().drafting().punch(draft, ino, offset, length))
+        volume.atomics().drafting().punch(draft, ino, offset, length).await
     }
 
     async fn draft_create(&self, draft: DraftId, directory: Ino, name: &[u8], node: NewNode) -> FsResult<Ino> {
         let volume = self.volume();
         volume.syscall(0).await;
-        with_space!(volume, volume.atomics().drafting().create(draft, directory, name, node))
+        volume.atomics().drafting().create(draft, directory, name, node).await
     }
 
     async fn draft_unlink(&self, draft: DraftId, directory: Ino, name: &[u8]) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         let change = NameChange::Unlink(Name::new((directory, name)));
-        with_space!(volume, volume.atomics().drafting().change_name(draft, change.clone()))
+        volume.atomics().drafting().change_name(draft, change).await
     }
 
     async fn draft_rename(&self, draft: DraftId, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()> {
         let volume = self.volume();
         volume.syscall(0).await;
         let change = NameChange::Rename(Name::new(from), Name::new(to));
-        with_space!(volume, volume.atomics().drafting().change_name(draft, change.clone()))
+        volume.atomics().drafting().change_name(draft, change).await
     }
 
     async fn commit_drafts(&self, drafts: &[DraftId]) -> FsResult<()> {

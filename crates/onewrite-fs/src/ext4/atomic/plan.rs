@@ -31,4 +31,15 @@ pub(in crate::ext4) struct Spill {
     pub(super) extents_max: usize,
     /// How many there were when they were counted last.
     pub(super) extents_counted: usize,
+    /// Pages that a write in steps will make private.
+    pub(super) promised: Runs,
+    /// Those of them that need a block in the spill file.
+    pub(super) promised_new: Runs,
+}
+
+impl Spill {
+    pub(super) fn new(node: Rc<Node>) -> Spill {
+        let (promised, promised_new) = (Runs::default(), Runs::default());
+        Spill { node, extents_max: 0, extents_counted: 0, promised, promised_new }
+    }
 }

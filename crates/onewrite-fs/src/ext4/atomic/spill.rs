@@ -19,7 +19,7 @@ use onewrite_block::{Cause, Page, Request};
 use super::plan::{Plan, Spill};
 use crate::api::{FsResult, NewNode};
 use crate::atomic::DraftId;
-use crate::drafts::{Cost, Draft, DraftFile, DraftHost, FileOf};
+use crate::drafts::{Draft, DraftFile, DraftHost, FileOf};
 use crate::ext4::format::Extent;
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
@@ -41,13 +41,13 @@ impl Atomics<'_> {
     /// See [`DraftHost::spill`].
     pub(super) async fn spill(&self, id: DraftId, node: &Rc<Node>) -> FsResult<usize> {
         let file = self.file_of(id, node)?;
-        let before = self.volume().cost(&file).changed;
+        let (before, private) = (self.volume().cost(&file).changed, file.private.count() as usize);
         if file.plan.spill.is_none() && !self.begin_spill(id, file).await? {
             return Ok(0);
         }
         self.spill_rest(id, node).await?;
         self.count_extents(id, node).await?;
-        Ok(before.saturating_sub(self.volume().cost(&self.file_of(id, node)?).changed))
+        Ok(private.max(before.saturating_sub(self.volume().cost(&self.file_of(id, node)?).changed)))
     }
 
     /// Counts the extents of the spilled pages again if the bound has drifted from them: a page that is written again
@@ -66,51 +66,80 @@ impl Atomics<'_> {
         Ok(())
     }
 
-    /// See [`DraftHost::expect_steps`]: all private pages and the new ones may have to be spilled, into one extent each.
-    pub(super) async fn expect_steps(&self, file: &FileOf<Volume>, pages: Range<u64>) -> FsResult<()> {
-        let mut later = file.clone();
-        let (more, mut blocks) = (pages.end - pages.start, pages.end - pages.start);
-        if let Some(spill) = &later.plan.spill {
-            let survey = self.extents().survey(&spill.node, pages.clone()).await?;
-            blocks = survey.holes().map(|hole| hole.end - hole.start).sum();
+    /// See [`DraftHost::promise`]. The file gets a spill file, if it has none.
+    pub(super) async fn promise(&self, id: DraftId, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
+        let file = self.file_of(id, node)?;
+        let (mut promised, mut promised_new) = (Runs::default(), file.private.clone());
+        promised.insert(pages.clone());
+        if let Some(spill) = &file.plan.spill {
+            for index in pages {
+                if self.has_block(&spill.node, index).await? {
+                    promised_new.insert(index..index + 1);
+                }
+            }
         }
-        let spill = later.plan.spill.take();
-        let spill = spill.unwrap_or_else(|| Spill { node: Rc::clone(&file.node), extents_max: 0, extents_counted: 0 });
-        if file.plan.spill.is_none() {
-            later.plan = Plan { extents_before: self.extents().all(&file.node).await?.len(), ..Plan::default() };
+        promised_new = promised.without(&promised_new);
+        let form = self.with_spill(&file).await?;
+        let planned = |holder: &Rc<Node>| {
+            let mut later = form.clone();
+            let spill = later.plan.spill.get_or_insert_with(|| Spill::new(Rc::clone(holder)));
+            (spill.promised, spill.promised_new) = (promised.clone(), promised_new.clone());
+            later
+        };
+        let Some(_) = &file.plan.spill else {
+            // The file stands for its spill file until that is there.
+            self.drafting().check_growth(&planned(node), &file)?;
+            let spill = self.new_spill(node).await?;
+            return self.keep_or_release(&spill, self.drafting().put_file(id, planned(&spill))).await;
+        };
+        self.drafting().put_file(id, planned(node))
+    }
+
+    /// See [`DraftHost::end_promise`].
+    pub(super) fn end_promise(&self, id: DraftId, node: &Node) {
+        let is_there = self.drafts().read(id, |draft| draft.files.contains_key(&node.file_number())) == Ok(true);
+        if is_there {
+            self.alter(id, node, |file| {
+                if let Some(spill) = &mut file.plan.spill {
+                    (spill.promised, spill.promised_new) = (Runs::default(), Runs::default());
+                }
+            });
         }
-        let extents_max = spill.extents_max + (file.private.count() + more) as usize;
-        later.plan.spill = Some(Spill { extents_max, ..spill });
-        later.spilled.insert(pages);
-        for run in std::mem::take(&mut later.private).runs() {
-            later.spilled.insert(run);
+    }
+
+    /// The file in its form with a spill file, but without that if it has none.
+    async fn with_spill(&self, file: &FileOf<Volume>) -> FsResult<FileOf<Volume>> {
+        if file.plan.spill.is_some() {
+            return Ok(file.clone());
         }
-        let (old, new) = (self.volume().cost(file), self.volume().cost(&later));
-        // One page is private while it is written.
-        let change = Cost { changed: (new.changed + 1).saturating_sub(old.changed), reserved: new.reserved + blocks };
-        self.drafting().check_room(change)
+        let extents_before = self.extents().all(&file.node).await?.len();
+        let plan = Plan { extents_before, new: file.private.clone(), ..Plan::default() };
+        Ok(DraftFile { plan, ..file.clone() })
+    }
+
+    async fn new_spill(&self, node: &Node) -> FsResult<Rc<Node>> {
+        self.directories().create_unnamed(node, NewNode { permissions: 0o600, ..NewNode::FILE }).await
+    }
+
+    /// Releases a new spill file if a draft could not take it.
+    async fn keep_or_release(&self, spill: &Rc<Node>, outcome: FsResult<()>) -> FsResult<()> {
+        if outcome.is_err() {
+            self.contents().release(spill).await?;
+        }
+        outcome
     }
 
     /// Gives a file of a draft a spill file. Returns false if the commit would not take less with it.
     async fn begin_spill(&self, id: DraftId, file: FileOf<Volume>) -> FsResult<bool> {
-        let extents_before = self.extents().all(&file.node).await?.len();
-        let planned = |node| {
-            let spill = Some(Spill { node, extents_max: 0, extents_counted: 0 });
-            let plan = Plan { spill, extents_before, new: file.private.clone(), ..Plan::default() };
-            DraftFile { plan, ..file.clone() }
-        };
+        let mut form = self.with_spill(&file).await?;
         // The file stands for its spill file until that is there. The private pages are about to leave memory.
-        let with_spill = self.volume().cost(&planned(Rc::clone(&file.node)));
-        if with_spill.changed - file.private.count() as usize >= self.volume().cost(&file).changed {
+        form.plan.spill = Some(Spill::new(Rc::clone(&file.node)));
+        if self.volume().cost(&form).changed - file.private.count() as usize >= self.volume().cost(&file).changed {
             return Ok(false);
         }
-        let private = NewNode { permissions: 0o600, ..NewNode::FILE };
-        let spill = self.directories().create_unnamed(&file.node, private).await?;
-        let begun = self.put_spill(id, planned(Rc::clone(&spill)));
-        if begun.is_err() {
-            self.contents().release(&spill).await?;
-        }
-        begun.map(|()| true)
+        let spill = self.new_spill(&file.node).await?;
+        form.plan.spill = Some(Spill::new(Rc::clone(&spill)));
+        self.keep_or_release(&spill, self.put_spill(id, form)).await.map(|()| true)
     }
 
     /// Replaces a file of a draft by its form with a spill file. Its private pages are about to leave memory, so only
@@ -289,12 +318,18 @@ impl Atomics<'_> {
         let spill = file.plan.spill.as_mut().expect("the caller sees to it");
         // A page taken out of the middle of an extent leaves two of it.
         spill.extents_max += usize::from(is_spilled);
-        let has_block = spill.node.pending().is_delayed(index)
-            || matches!(self.extents().map(&spill.node, index as u32).await?, Mapping::Mapped(_));
-        if !has_block {
+        spill.promised.remove(index..index + 1);
+        spill.promised_new.remove(index..index + 1);
+        if !self.has_block(&spill.node, index).await? {
             file.plan.new.insert(index..index + 1);
         }
         Ok(())
+    }
+
+    /// Whether a page has a block in a spill file, or a reserved one.
+    async fn has_block(&self, spill: &Node, index: u64) -> FsResult<bool> {
+        let is_delayed = spill.pending().is_delayed(index);
+        Ok(is_delayed || matches!(self.extents().map(spill, index as u32).await?, Mapping::Mapped(_)))
     }
 }
 

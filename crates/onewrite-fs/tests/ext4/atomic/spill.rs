@@ -1,14 +1,15 @@
 //! Drafts that are larger than memory and log: their pages wait on the device.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use onewrite_block::{Choices, DevicePort};
-use onewrite_fs::ext4::{Ext4, MountOptions};
+use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{AtomicFiles, Content, DraftId, FileSystem, FileView, FsError, FsResult, Ino, NewNode, Position};
 
 use super::{MIB, PAGE, modes, on, on_data};
 use crate::support::shorthand::{content, content_at, exists, file};
-use crate::support::volume::with_mount;
+use crate::support::volume::{new_disk, with_mount};
 
 /// Pages that drafts keep in memory: a quarter of the log's 4,096 blocks.
 const IN_MEMORY: u64 = 1_024;
@@ -233,4 +234,42 @@ fn a_file_in_many_pieces_is_emptied_by_a_new_map() {
         fs.check().expect("invariants");
         fs.end_draft(draft).await
     });
+}
+
+/// Names take what one commit can change, up to a few blocks: a write is made as a whole or refused as a whole.
+#[test]
+fn a_write_that_metadata_leave_little_room_for_is_whole_or_absent() {
+    let refused = Rc::new(Cell::new(0));
+    let cases = (0..24).flat_map(|left| [2, 16, 300].map(|pages| (left, pages)));
+    for (left, length) in cases {
+        // A quarter of the cache is what one commit changes at most; a name takes 55 blocks, and its file one.
+        let options = MountOptions { cache_pages: 4 * (3 * 56 + left), ..MountOptions::new(Mode::Data) };
+        let refused = Rc::clone(&refused);
+        let work = move |fs: Rc<Ext4>, _| async move {
+            let one = file(&fs, b"one", &[1; 20_000]).await?;
+            let (draft, names) = (fs.begin_draft()?, fs.begin_draft()?);
+            fs.claim(draft, one).await?;
+            for name in [b"a", b"b", b"c"] {
+                fs.draft_create(names, fs.root(), name, NewNode::FILE).await?;
+            }
+            let content = vec![9; (length * PAGE) as usize];
+            let outcome = fs.draft_write(draft, one, Position::End, Content::Bytes(&content)).await;
+            let now = fs.draft_read(draft, one, 0, u64::MAX).await?.to_vec();
+            match outcome {
+                Ok(_) => assert!(now == [vec![1; 20_000], content].concat(), "{left} left, {length} pages"),
+                Err(error) => {
+                    assert!(matches!(error, FsError::TooManyChanges { .. }), "{error}");
+                    refused.set(refused.get() + 1);
+                    assert!(now == [1; 20_000], "{left} left, {length} pages: refused, but {} bytes", now.len());
+                }
+            }
+            fs.commit_drafts(&[draft, names]).await?;
+            assert_eq!(fs.attributes(one).await?.size, now.len() as u64);
+            fs.check().expect("invariants");
+            fs.end_draft(names).await
+        };
+        let (outcome, _) = with_mount(Box::new(new_disk(64 * MIB, 4096)), options, work);
+        outcome.unwrap_or_else(|error| panic!("{left} left, {length} pages: {error}"));
+    }
+    assert!((3..40).contains(&refused.get()), "{} refused", refused.get());
 }
