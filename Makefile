@@ -7,7 +7,7 @@ ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean device-deep \
   fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries crash-marks \
   mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
-  sqlite-tools paper-ts-clock
+  sqlite-tools sqlite-tcl paper-ts-clock
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -159,6 +159,12 @@ sqlite-tools: deps
 	SIZE=$(or $(SIZE),25) MODE=$(or $(MODE),data+async) scripts/sqlite-tools.sh \
 	  "$${CARGO_TARGET_DIR:-target}/release/onewrite" "$${CARGO_TARGET_DIR:-target}/release/libonewrite_sqlite.so" \
 	  "$(SUITE)"
+
+## sqlite-tcl: 92 of SQLite's TCL tests, files, locks, journals and crashes, on the mount, as root (SUITE=its source; twenty minutes; tcl-dev)
+sqlite-tcl: deps
+	$(CARGO) build --release --package onewrite
+	scripts/sqlite-tcl.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" \
+	  $(or $(SUITE),$(error SUITE= is missing: SQLite's source; Debian: apt-get source sqlite3))
 
 ## install: the program, the helpers of mount(8) and umount(8), and the library for C, as root (PREFIX=/usr/local)
 install: install-c

@@ -12,7 +12,7 @@ shift 2
 PATH="$PATH:/usr/sbin:/sbin"
 tests=("$@")
 [ $# -gt 0 ] || tests=(
-  atomic atomic2 attach attach2 attach3 autovacuum backup backup2 backup4 bigfile2 crash crash2 crash3 crash5 crash8
+  atomic atomic2 attach2 attach3 autovacuum backup backup2 backup4 bigfile2 crash crash2 crash3 crash5 crash8
   delete_db exclusive exclusive2 incrvacuum incrvacuum2 io journal1 journal2 journal3 jrnlmode jrnlmode2 jrnlmode3 lock
   lock2 lock3 lock4 lock5 lock6 lock7 multiplex nolock pager1 pager2 pager3 pager4 quota rdonly rollback rollback2
   savepoint savepoint2 savepoint5 savepoint6 savepoint7 shared shared2 shared3 shared6 sharedlock snapshot snapshot2
@@ -44,7 +44,7 @@ declare -A host
 failed=0
 for mode in $modes; do
   rm -f "$room/image"
-  "$onewrite" mkfs -q "$room/image" --size 2GiB
+  "$onewrite" mkfs "$room/image" --size 2GiB > "$room/made"
   "$onewrite" mount "$room/image" "$room/mnt" --log "$room/log" -o "data=$mode,cache=256M"
   passed=0 as_host=0 cases=0
   for test in "${tests[@]}"; do

@@ -48,6 +48,18 @@ fn a_group_is_whole_or_absent_beside_the_syncs_of_another_task() {
     }
 }
 
+/// A name that is renamed to itself is a commit without a block. It must not return before the commit under way, for it
+/// says that everything before it is durable.
+#[test]
+fn a_commit_without_a_block_waits_for_the_commit_under_way() {
+    let again = "; draft 0 rename /a /a; commit 0".repeat(4);
+    for mode in modes() {
+        let report =
+            explored(&format!("create /a; sync >> create /b; append /b 100000 1; fsync /b | sync{again}"), mode);
+        assert!(report.is_sound() && report.states > 10, "{mode}: {:#?}", report.violations);
+    }
+}
+
 #[test]
 fn a_file_created_in_a_draft_leaves_nothing_without_a_commit() {
     for mode in [Mode::Data, Mode::Ldj, Mode::Sdj] {

@@ -276,14 +276,15 @@ impl Journal {
         self.work.notify_all();
     }
 
-    /// Waits until `tid` is durable or is found to be empty. Another call must have requested the commit.
+    /// Waits until `tid` is durable, or is found to be empty and all before it are durable. Another call must have
+    /// requested the commit.
     ///
     /// # Errors
     /// [`FsError::ReadOnly`] if the journal aborts first.
     pub(crate) async fn wait_committed(&self, tid: TransactionId) -> FsResult<()> {
         let holds_nothing = || {
             let running = self.running.borrow();
-            running.tid() == tid && running.is_empty()
+            running.tid() == tid && running.is_empty() && self.is_committed(tid.previous())
         };
         while !self.is_committed(tid) && !holds_nothing() {
             self.check_aborted()?;

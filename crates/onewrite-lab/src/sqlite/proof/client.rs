@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use onewrite_sqlite::register_storage;
+use onewrite_sqlite::storage::Promise;
 use rusqlite::{Connection, OpenFlags, Result};
 
 use super::super::beside::Caller;
@@ -16,7 +17,7 @@ pub(super) const DATABASES: [&str; 2] = ["app.db", "second.db"];
 const TRANSACTIONS: u32 = 12;
 /// Entries that stay: each transaction adds one and removes the oldest.
 const ENTRIES: u32 = 5;
-/// A transaction of more pages than a draft holds.
+/// A transaction of more pages than a draft holds in memory.
 const LARGE: u32 = 7;
 /// Transactions before which another one is rolled back.
 const ROLLED_BACK: [u32; 2] = [3, 8];
@@ -25,17 +26,19 @@ const ROLLED_BACK: [u32; 2] = [3, 8];
 pub(super) fn play(
     caller: &Caller,
     storage: FsStorage,
-    (proof, has_drafts): (SqliteProof, bool),
+    (proof, promise): (SqliteProof, Promise),
 ) -> std::result::Result<u32, String> {
     // SQLite knows VFSs by their names, in the whole process.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let vfs = format!("onewrite-proof-{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let _registered = register_storage(&vfs, storage).map_err(|failure| failure.text)?;
     let acknowledge = |number: u32| caller.call(async move |core| core.mark(number.into()));
-    let falls_back = !(has_drafts && matches!(proof.journal, Journal::Memory | Journal::Off));
+    // Without a journal a large transaction is a draft: of ext4, which spills, or of F2FS, which refuses it.
+    let needs_drafts = matches!(proof.journal, Journal::Memory | Journal::Off);
+    let fits = !needs_drafts || promise != Promise::Drafts;
     let worked = opened(&vfs, proof).and_then(|database| {
         for number in 0..=TRANSACTIONS {
-            let is_large = falls_back && number == LARGE;
+            let is_large = fits && number == LARGE;
             commit(&database, (number, is_large), proof.attached)?;
             // A call fails only with the run, and then the next commit says why.
             let _ = acknowledge(number);

@@ -26,7 +26,6 @@ use onewrite_crash::{
 };
 use onewrite_fs::AnyFs;
 use onewrite_sqlite::Seeded;
-use onewrite_sqlite::storage::Promise;
 
 pub use self::kept::Kept;
 pub use self::named::{SqliteProof, Synchronous};
@@ -106,7 +105,7 @@ fn record<S: Subject>(
         let kept = Kept::of(proof, promises, promise)?;
         let played = beside(core, move |caller| {
             let storage = FsStorage::new(caller, machine, promise);
-            client::play(caller, storage, (proof, promise != Promise::Synced))
+            client::play(caller, storage, (proof, promise))
         });
         let acknowledged = played.await?.map_err(|what| LabError::Database(format!("{proof}: {what}")))?;
         Ok::<_, LabError>((acknowledged, kept))

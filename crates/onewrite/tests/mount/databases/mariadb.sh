@@ -1,5 +1,5 @@
 # MariaDB on the mount `mnt` below the working directory. $1: make | load | commit | check; $DOUBLEWRITE: 0 or 1;
-# $LOAD_SECONDS.
+# $LOAD_SECONDS; $TABLE_ROWS (2000).
 set -eu
 room=$PWD; data=$room/mnt/db; socket=$room/run/s
 
@@ -23,7 +23,7 @@ stop() {
 sql() { mariadb --no-defaults -uroot -S "$socket" --batch --skip-column-names "$@"; }
 bench() {
     sysbench oltp_read_write --db-driver=mysql --mysql-socket="$socket" --mysql-user=root --mysql-db=bench --tables=2 \
-        --table-size=2000 --threads=4 --time="$LOAD_SECONDS" "$1"
+        --table-size="${TABLE_ROWS:-2000}" --threads=4 --time="$LOAD_SECONDS" "$1"
 }
 
 case $1 in
