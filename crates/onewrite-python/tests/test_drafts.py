@@ -109,7 +109,7 @@ def test_stores_into_mappings_come_with_the_commit(fs: onewrite.Fs) -> None:
     assert fs.cat("/index") == b"INdex" and fs.cat("/table")[5_000_000] == 7
     index.data[2] = ord("D")
     table.data[:] = bytes([1]) * len(table.data)
-    fs.pipe({"/filler": bytes(25 << 20)})
+    fs.pipe({"/filler": bytes(30 << 20)})
     with pytest.raises(OSError) as refused:
         draft.commit()
     assert number(refused) == errno.ENOSPC

@@ -246,7 +246,7 @@ static void mappings(struct ow_fs *fs) {
     struct ow_file *filler = ow_file_open(fs, "/filler", O_WRONLY | O_CREAT, 0600);
     static char chunk[1 << 20];
     off_t filled = 0;
-    while (filled < 28 << 20 && ow_pwrite(filler, chunk, sizeof chunk, filled) == sizeof chunk) filled += sizeof chunk;
+    while (filled < 45 << 20 && ow_pwrite(filler, chunk, sizeof chunk, filled) == sizeof chunk) filled += sizeof chunk;
     REFUSED(ow_draft_msync(draft, both, 2), ENOSPC);
     CHECK(ow_file_close(filler) == 0 && ow_unlink(fs, "/filler") == 0);
     struct ow_file *plain = ow_file_open(fs, "/map-one", O_RDONLY, 0);
