@@ -62,7 +62,8 @@ for mode in $modes; do
     fi
   done
   "$onewrite" umount "$room/mnt"
-  e2fsck -fn "$room/image" > "$room/found" 2>&1 || { echo "FAILED: e2fsck:"; cat "$room/found"; failed=$((failed + 1)); }
+  e2fsck -fn "$room/image" > "$room/found" 2>&1 ||
+    { echo "FAILED: e2fsck:"; cat "$room/found"; failed=$((failed + 1)); }
   echo "$mode: of ${#tests[@]} tests $passed passed, $as_host fail as on the host; $cases cases"
 done
 [ $failed = 0 ] && echo "all passed" || exit 1

@@ -71,9 +71,9 @@ pub trait AtomicFiles: FileSystem {
     ///
     /// # Errors
     /// [`FsError::NoSpace`](crate::FsError::NoSpace) if the disk is too full for the commit;
-    /// [`FsError::TooManyChanges`](crate::FsError::TooManyChanges) if the metadata of all drafts together, on F2FS their
-    /// content too, would exceed what one commit takes. The draft is then as it was. If the device fails, a part of a
-    /// long write may be in the draft.
+    /// [`FsError::TooManyChanges`](crate::FsError::TooManyChanges) if the metadata of all drafts together, on F2FS
+    /// their content too, would exceed what one commit takes. The draft is then as it was. If the device fails, a part
+    /// of a long write may be in the draft.
     async fn draft_write(&self, draft: DraftId, ino: Ino, position: Position, content: Content<'_>) -> FsResult<u64>;
 
     /// Sets the size in the draft: truncates or extends it with zeros.

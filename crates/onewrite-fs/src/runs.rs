@@ -1,9 +1,12 @@
 //! Runs: a set of page numbers that are mostly consecutive.
 //!
-//! Most files have one run of delayed pages or none, so one run takes no memory of its own.
+//! Most files have one run of delayed pages or none, so one run takes no memory of its own. Many runs are a persistent
+//! map: a copy of a set is free, and a change of one of both takes no more than the logarithm of their number. Drafts
+//! copy their sets before each change, to have them again if it is refused.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
+
+use rpds::RedBlackTreeMap;
 
 /// A set of numbers, stored as runs of consecutive numbers.
 ///
@@ -22,7 +25,7 @@ enum Stored {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Many {
     /// The end of each run (exclusive) by its start.
-    runs: BTreeMap<u64, u64>,
+    runs: RedBlackTreeMap<u64, u64>,
     /// The sum of their lengths.
     count: u64,
 }
@@ -52,7 +55,7 @@ impl Runs {
     pub(crate) fn run_count(&self) -> usize {
         match &self.0 {
             Stored::One(..) => usize::from(!self.is_empty()),
-            Stored::Many(many) => many.runs.len(),
+            Stored::Many(many) => many.runs.size(),
         }
     }
 
@@ -135,12 +138,14 @@ impl Runs {
     /// Changes the set in the form of many runs.
     fn change_many(&mut self, change: impl FnOnce(&mut Many)) {
         let mut many = match std::mem::take(&mut self.0) {
-            Stored::One(start, end) => Box::new(Many { runs: BTreeMap::from([(start, end)]), count: end - start }),
+            Stored::One(start, end) => {
+                Box::new(Many { runs: [(start, end)].into_iter().collect(), count: end - start })
+            }
             Stored::Many(many) => many,
         };
         change(&mut many);
-        self.0 = match many.runs.len() {
-            0 | 1 => many.runs.first_key_value().map_or_else(Stored::default, |(start, end)| Stored::one(*start..*end)),
+        self.0 = match many.runs.size() {
+            0 | 1 => many.runs.first().map_or_else(Stored::default, |(start, end)| Stored::one(*start..*end)),
             _ => Stored::Many(many),
         };
     }
@@ -154,23 +159,23 @@ impl Many {
     fn insert(&mut self, range: Range<u64>) {
         let (mut start, mut end) = (range.start, range.end);
         while let Some((&at, &stop)) = self.runs.range(..=end).next_back().filter(|(_, stop)| **stop >= start) {
-            self.runs.remove(&at);
+            self.runs.remove_mut(&at);
             self.count -= stop - at;
             (start, end) = (start.min(at), end.max(stop));
         }
-        self.runs.insert(start, end);
+        self.runs.insert_mut(start, end);
         self.count += end - start;
     }
 
     fn remove(&mut self, range: Range<u64>) {
         while let Some((&at, &stop)) = self.runs.range(..range.end).next_back().filter(|(_, stop)| **stop > range.start)
         {
-            self.runs.remove(&at);
+            self.runs.remove_mut(&at);
             self.count -= stop - at;
             for rest in [at..range.start.max(at), range.end.min(stop)..stop] {
                 if !rest.is_empty() {
                     self.count += rest.end - rest.start;
-                    self.runs.insert(rest.start, rest.end);
+                    self.runs.insert_mut(rest.start, rest.end);
                 }
             }
             if at <= range.start {

@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 384] = [
+pub const ALL: [(Room, &str); 385] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -238,12 +238,13 @@ pub const ALL: [(Room, &str); 384] = [
     (Room::Drafts, "claimed file changed outside its draft"),
     (Room::Drafts, "draft spilled"),
     (Room::Drafts, "draft written in several steps"),
+    (Room::Drafts, "change of a draft waits for a write in steps"),
     (Room::Drafts, "spilled page read back"),
     (Room::Drafts, "spilled page written again"),
     (Room::Drafts, "spilled pages dropped with their draft"),
     (Room::Drafts, "commit moves spilled pages"),
     (Room::Drafts, "spilled page replaces a block"),
-    (Room::Drafts, "spilled page without use at the commit"),
+    (Room::Drafts, "spilled pages freed before the commit"),
     (Room::Drafts, "map of several leaves written anew"),
     (Room::Drafts, "dropped pages freed by a new map"),
     (Room::Drafts, "extents of spilled pages counted again"),

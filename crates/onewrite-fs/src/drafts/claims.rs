@@ -170,7 +170,7 @@ impl<H: DraftHost> Drafting<'_, H> {
         let (reserved, spills, created, directories) = self.drafts().change(id, |draft| {
             let reserved = draft.cost(self.0).reserved;
             draft.names.clear();
-            let spills = draft.take_spills::<H>();
+            let spills = draft.take_spills();
             let created = draft.files.extract_if(.., |_, file| file.origin == Origin::Created);
             let created: Vec<Rc<H::File>> = created.map(|(_, file)| file.node).collect();
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), file.origin));
@@ -217,6 +217,11 @@ impl<H: DraftHost> Drafting<'_, H> {
             let mut held = Vec::with_capacity(nodes.len());
             for node in &nodes {
                 held.push(node.lock().write().await);
+            }
+            if self.has_steps(id) {
+                drop(held);
+                self.until_steps_end(&[id]).await;
+                continue;
             }
             let now = self.nodes_of(id)?;
             if now.len() == nodes.len() && now.iter().zip(&nodes).all(|(one, other)| Rc::ptr_eq(one, other)) {

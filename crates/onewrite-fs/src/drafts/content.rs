@@ -6,11 +6,12 @@ use std::rc::Rc;
 use onewrite_block::{PAGE_SIZE, Page};
 
 use super::claims::Drafting;
-use super::host::{Claimable, DraftHost, FileOf};
+use super::host::{Claimable, DraftHost, FileOf, Spills};
 use crate::api::{FsResult, Ino, Position};
 use crate::atomic::DraftId;
 use crate::content::{Content, Data};
 use crate::pages::{Access, PAGE_BYTES, PagedFile, page_key};
+use crate::runs::Runs;
 
 /// The first page that no file can have.
 const PAGES_END: u64 = 1 << 32;
@@ -44,7 +45,7 @@ impl<H: DraftHost> Drafting<'_, H> {
         }
         if let Some(end) = file.spilled.end_at(index) {
             onewrite_block::reached!("spilled page read back");
-            return self.spilled_page(file, index, end.min(stop)).await;
+            return self.spills().spilled_page(file, index, end.min(stop)).await;
         }
         if file.dropped.contains(index) || index * PAGE_BYTES >= committed {
             return Ok(Page::ZEROS);
@@ -64,7 +65,7 @@ impl<H: DraftHost> Drafting<'_, H> {
         content: Content<'_>,
     ) -> FsResult<u64> {
         let node = self.file(draft, ino)?.node;
-        let _held = node.lock().write().await;
+        let _held = self.lock_to_change(draft, &node).await?;
         let mut file = self.file(draft, ino)?;
         let (offset, end) = self.place(&file, position, content)?;
         if content.length() == 0 {
@@ -118,7 +119,7 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     async fn try_set_size(&self, draft: DraftId, ino: Ino, size: u64) -> FsResult<()> {
         let node = self.file(draft, ino)?.node;
-        let _held = node.lock().write().await;
+        let _held = self.lock_to_change(draft, &node).await?;
         let mut file = self.file(draft, ino)?;
         self.expect_end(&node, size)?;
         let pages = if size >= file.size {
@@ -131,7 +132,8 @@ impl<H: DraftHost> Drafting<'_, H> {
             self.drop_pages(&mut file, size.div_ceil(PAGE_BYTES)..PAGES_END).await?;
         }
         file.size = size;
-        self.put_pages(draft, file, pages).await
+        self.put_pages(draft, file, pages).await?;
+        self.spills().free_unused(draft, &node).await
     }
 
     /// See [`AtomicFiles::draft_punch`](crate::AtomicFiles::draft_punch).
@@ -141,7 +143,7 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     async fn try_punch(&self, draft: DraftId, ino: Ino, offset: u64, length: u64) -> FsResult<()> {
         let node = self.file(draft, ino)?.node;
-        let _held = node.lock().write().await;
+        let _held = self.lock_to_change(draft, &node).await?;
         let mut file = self.file(draft, ino)?;
         let end = offset.saturating_add(length).min(file.size);
         if offset >= end {
@@ -154,7 +156,8 @@ impl<H: DraftHost> Drafting<'_, H> {
             pages.extend(self.zeroed(draft, &file, stop * PAGE_BYTES..end).await?);
             self.drop_pages(&mut file, first..stop).await?;
         }
-        self.put_pages(draft, file, pages).await
+        self.put_pages(draft, file, pages).await?;
+        self.spills().free_unused(draft, &node).await
     }
 
     /// The page of the draft's last byte, with zeros behind the end of the file, if the file is about to grow beyond
@@ -195,19 +198,21 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     /// Puts a changed file and the new content of some of its pages into the draft, all or nothing.
     pub(super) async fn put_pages(&self, draft: DraftId, mut file: FileOf<H>, pages: Vec<(u64, Page)>) -> FsResult<()> {
+        let before = self.file(draft, file.node.ino())?.private;
+        let mut added = 0;
         for (index, _) in &pages {
             if !file.private.contains(*index) {
                 onewrite_block::reached!("draft writes a page that it dropped", file.dropped.contains(*index));
                 onewrite_block::reached!("spilled page written again", file.spilled.contains(*index));
                 self.plan_page(&mut file, *index).await?;
-                file.private.insert(*index..*index + 1);
+                added += file.private.insert(*index..*index + 1);
                 file.spilled.remove(*index..*index + 1);
             }
         }
         let node = Rc::clone(&file.node);
-        let gone = {
-            let before = self.file(draft, node.ino())?;
-            before.private.without(&file.private)
+        let gone = match before.count() + added == file.private.count() {
+            true => Runs::default(),
+            false => before.without(&file.private),
         };
         self.put_file(draft, file)?;
         let owned = self.page_layer().owned_pages();

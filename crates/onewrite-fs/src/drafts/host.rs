@@ -57,7 +57,12 @@ pub(crate) type FileOf<H> = DraftFile<<H as Backing>::File, <H as DraftHost>::Pl
 /// A mounted file system with drafts.
 pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
     /// What it notes of a file in a draft, to know what the commit takes.
-    type Plan: Clone + Default;
+    type Plan: Clone + Default + PlansSpill<Self::File>;
+
+    /// Where private pages go that find no more room in memory.
+    type Spills<'a>: Spills<Self> + From<&'a Self>
+    where
+        Self: 'a;
 
     /// What the commit of one change of a name takes.
     const NAME_COST: Cost;
@@ -107,6 +112,34 @@ pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
     /// Notes that drafts reserve `after` blocks in place of `before`.
     fn note_reserved(&self, before: u64, after: u64);
 
+    /// Notes what it takes that page `index`, which is not private yet, becomes private.
+    async fn plan_page(&self, file: &mut FileOf<Self>, index: u64) -> FsResult<()>;
+
+    /// Notes what it takes that `pages` are dropped; `file.dropped` has them already, the others do not.
+    async fn plan_dropped(&self, file: &mut FileOf<Self>, pages: Range<u64>) -> FsResult<()>;
+
+    /// What a name in a directory names. The caller holds the directory's lock.
+    async fn name_in(&self, directory: &Rc<Self::File>, name: &[u8]) -> FsResult<Option<Ino>>;
+
+    /// Makes a regular file without a name that nobody sees, and opens it once. `name` will be its name.
+    async fn create_unnamed(&self, directory: &Rc<Self::File>, name: &[u8], node: NewNode) -> FsResult<Rc<Self::File>>;
+}
+
+/// A plan that may name a file with spilled pages, and pages that are promised.
+pub(crate) trait PlansSpill<F> {
+    /// Whether pages of a file are promised.
+    fn has_promise(&self) -> bool {
+        false
+    }
+
+    /// Takes the file that holds the spilled pages out of a plan that comes to its end.
+    fn take_spill(&mut self) -> Option<Rc<F>> {
+        None
+    }
+}
+
+/// A place on the device for private pages. The methods that are here are those of a file system that has none.
+pub(crate) trait Spills<H: DraftHost + ?Sized> {
     /// Waits until blocks that a change freed can be had, and returns whether a change that found no space may try
     /// again. `available` is `None` before the first try.
     ///
@@ -125,49 +158,46 @@ pub(crate) trait DraftHost: Backing<File: Claimable> + Sized {
     ///
     /// # Errors
     /// No space; too many changes; device errors and damage. Nothing is promised then.
-    async fn promise(&self, _draft: DraftId, _file: &Rc<Self::File>, _pages: Range<u64>) -> FsResult<()> {
+    async fn promise(&self, _draft: DraftId, _file: &Rc<H::File>, _pages: Range<u64>) -> FsResult<()> {
         Ok(())
     }
 
     /// Ends the promise to a file, if its draft still has one. Does not wait.
-    fn end_promise(&self, _draft: DraftId, _file: &Self::File) {}
-
-    /// Whether pages of a file are promised.
-    fn has_promise(_plan: &Self::Plan) -> bool {
-        false
-    }
+    fn end_promise(&self, _draft: DraftId, _file: &H::File) {}
 
     /// Puts the private pages of a file on the device, where they wait for the commit or the abort. Returns 0 if that
     /// gives no room in memory and in the commit. The caller holds the file's lock alone.
     ///
     /// # Errors
     /// No space; device errors and damage. The pages are private or spilled then.
-    async fn spill(&self, _draft: DraftId, _file: &Rc<Self::File>) -> FsResult<usize> {
+    async fn spill(&self, _draft: DraftId, _file: &Rc<H::File>) -> FsResult<usize> {
         Ok(0)
     }
 
+    /// Frees what the device holds of spilled pages that the draft dropped. The caller holds the file's lock alone.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    async fn free_unused(&self, _draft: DraftId, _file: &Rc<H::File>) -> FsResult<()> {
+        Ok(())
+    }
+
     /// A page that was spilled; reads those behind it, before `stop`, with it.
-    async fn spilled_page(&self, file: &FileOf<Self>, index: u64, _stop: u64) -> FsResult<Page> {
+    async fn spilled_page(&self, file: &FileOf<H>, index: u64, _stop: u64) -> FsResult<Page> {
         unreachable!("page {index} of {} was spilled by nobody", file.node.ino())
     }
-
-    /// Takes the file that holds the spilled pages out of a plan that comes to its end.
-    fn take_spill(_plan: &mut Self::Plan) -> Option<Rc<Self::File>> {
-        None
-    }
-
-    /// Notes what it takes that page `index`, which is not private yet, becomes private.
-    async fn plan_page(&self, file: &mut FileOf<Self>, index: u64) -> FsResult<()>;
-
-    /// Notes what it takes that `pages` are dropped; `file.dropped` has them already, the others do not.
-    async fn plan_dropped(&self, file: &mut FileOf<Self>, pages: Range<u64>) -> FsResult<()>;
-
-    /// What a name in a directory names. The caller holds the directory's lock.
-    async fn name_in(&self, directory: &Rc<Self::File>, name: &[u8]) -> FsResult<Option<Ino>>;
-
-    /// Makes a regular file without a name that nobody sees, and opens it once. `name` will be its name.
-    async fn create_unnamed(&self, directory: &Rc<Self::File>, name: &[u8], node: NewNode) -> FsResult<Rc<Self::File>>;
 }
+
+/// No such place: what finds no room in memory is refused.
+pub(crate) struct NoSpills;
+
+impl<H> From<&H> for NoSpills {
+    fn from(_: &H) -> NoSpills {
+        NoSpills
+    }
+}
+
+impl<H: DraftHost> Spills<H> for NoSpills {}
 
 impl<F: PagedFile, P: Default> Draft<F, P> {
     /// What its commit takes on `host`.
@@ -177,8 +207,11 @@ impl<F: PagedFile, P: Default> Draft<F, P> {
     }
 
     /// Takes the files that hold spilled pages, which come to their end.
-    pub(crate) fn take_spills<H: DraftHost<File = F, Plan = P>>(&mut self) -> Vec<Rc<F>> {
-        self.files.values_mut().filter_map(|file| H::take_spill(&mut file.plan)).collect()
+    pub(crate) fn take_spills(&mut self) -> Vec<Rc<F>>
+    where
+        P: PlansSpill<F>,
+    {
+        self.files.values_mut().filter_map(|file| file.plan.take_spill()).collect()
     }
 }
 

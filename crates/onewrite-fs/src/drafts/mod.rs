@@ -1,9 +1,9 @@
 //! Drafts: what owners of atomic files changed and did not commit yet, for any file system.
 //!
 //! A draft keeps whole pages as private pages of the page layer, and here what surrounds them: sizes, dropped pages,
-//! changes of names. Where the file system can, pages that take too much memory wait on the device
-//! ([`DraftHost::spill`]). Nothing of it is in shared metadata before the commit, so nothing else can carry it along. What a
-//! commit does and costs, the file system says ([`DraftHost`]); the rest is here once.
+//! changes of names. Where the file system can, pages that take too much memory wait on the device ([`Spills`]).
+//! Nothing of it is in shared metadata before the commit, so nothing else can carry it along. What a commit does and
+//! costs, the file system says ([`DraftHost`]); the rest is here once.
 //!
 //! # Invariants
 //! - A file has at most one draft (`Claimable::claimant`); while it has one, nobody else changes its content.
@@ -22,6 +22,6 @@ mod table;
 
 pub(crate) use change::{Name, NameChange};
 pub(crate) use claims::{Committing, Drafting, Left, expect_unclaimed};
-pub(crate) use host::{Claimable, DraftHost, FileOf};
+pub(crate) use host::{Claimable, DraftHost, FileOf, NoSpills, PlansSpill, Spills};
 pub(crate) use names::Directories;
 pub(crate) use table::{Cost, Draft, DraftFile, Drafts, Origin};

@@ -1,14 +1,16 @@
 //! Room: what is done where a change finds none, and writes that are more than drafts keep in memory.
 //!
-//! Where the file system spills ([`DraftHost::spill`]), a write that does not fit as a whole is carried out in steps. Its
+//! Where the file system spills ([`Spills::spill`]), a write that does not fit as a whole is carried out in steps. Its
 //! pages are promised before the first: no step is refused, unless the device fails. Commits and aborts of the draft
-//! wait until the last.
+//! and other changes of the file wait until the last.
 
 use std::ops::Range;
 use std::rc::Rc;
 
+use onewrite_block::sync::RwGuard;
+
 use super::claims::Drafting;
-use super::host::{Claimable, DraftHost};
+use super::host::{Claimable, DraftHost, PlansSpill, Spills};
 use crate::api::{FsError, FsResult, Ino, Position};
 use crate::atomic::DraftId;
 use crate::content::Content;
@@ -23,12 +25,16 @@ struct Promise<'a, H: DraftHost> {
 
 impl<H: DraftHost> Drop for Promise<'_, H> {
     fn drop(&mut self) {
-        self.drafting.end_promise(self.draft, &self.file);
+        self.drafting.spills().end_promise(self.draft, &self.file);
         self.drafting.page_layer().progress().notify_all();
     }
 }
 
 impl<H: DraftHost> Drafting<'_, H> {
+    pub(super) fn spills(&self) -> H::Spills<'_> {
+        H::Spills::from(self.0)
+    }
+
     /// See [`AtomicFiles::draft_write`](crate::AtomicFiles::draft_write).
     pub(crate) async fn write(
         &self,
@@ -37,7 +43,7 @@ impl<H: DraftHost> Drafting<'_, H> {
         position: Position,
         content: Content<'_>,
     ) -> FsResult<u64> {
-        let Some(pages_max) = self.step_pages() else {
+        let Some(pages_max) = self.spills().step_pages() else {
             return self.try_write(draft, ino, position, content).await;
         };
         if content.length() <= pages_max * PAGE_BYTES {
@@ -72,11 +78,11 @@ impl<H: DraftHost> Drafting<'_, H> {
         content: Content<'_>,
     ) -> FsResult<(u64, Promise<'_, H>)> {
         let node = self.file(draft, ino)?.node;
-        let _held = node.lock().write().await;
+        let _held = self.lock_to_change(draft, &node).await?;
         let (offset, end) = self.place(&self.file(draft, ino)?, position, content)?;
         let pages = offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
         self.page_layer().tell(&*node, pages.clone(), Access::Write);
-        self.promise(draft, &node, pages.clone()).await?;
+        self.spills().promise(draft, &node, pages.clone()).await?;
         let promise = Promise { drafting: *self, draft, file: Rc::clone(&node) };
         let mut file = self.file(draft, ino)?;
         let tail = self.last_page_if_passed(draft, &file, pages.start).await?;
@@ -98,11 +104,29 @@ impl<H: DraftHost> Drafting<'_, H> {
 
     /// Waits until no write in steps changes the drafts.
     pub(crate) async fn until_steps_end(&self, drafts: &[DraftId]) {
-        let is_writing = |id: &DraftId| {
-            let has_promise = self.drafts().read(*id, |draft| draft.files.values().any(|it| H::has_promise(&it.plan)));
-            has_promise == Ok(true)
-        };
-        self.page_layer().progress().until(|| !drafts.iter().any(is_writing)).await;
+        self.page_layer().progress().until(|| !drafts.iter().any(|id| self.has_steps(*id))).await;
+    }
+
+    /// Whether a write in steps changes a draft.
+    pub(super) fn has_steps(&self, draft: DraftId) -> bool {
+        self.drafts().read(draft, |draft| draft.files.values().any(|it| it.plan.has_promise())) == Ok(true)
+    }
+
+    /// Locks a file of a draft alone, to change it, while no write in steps does.
+    ///
+    /// # Errors
+    /// If the draft has ended, or did not claim the file.
+    pub(super) async fn lock_to_change<'n>(&self, draft: DraftId, node: &'n H::File) -> FsResult<RwGuard<'n>> {
+        loop {
+            let held = node.lock().write().await;
+            if !self.file(draft, node.ino())?.plan.has_promise() {
+                return Ok(held);
+            }
+            drop(held);
+            onewrite_block::reached!("change of a draft waits for a write in steps");
+            let is_free = || !self.file(draft, node.ino()).is_ok_and(|file| file.plan.has_promise());
+            self.page_layer().progress().until(is_free).await;
+        }
     }
 
     /// Makes a change. As long as it is refused for want of memory or space, and more can be had, tries again.
@@ -117,7 +141,8 @@ impl<H: DraftHost> Drafting<'_, H> {
                     Err(error) => outcome = Err(error),
                 }
             }
-            if !matches!(outcome, Err(FsError::NoSpace { .. })) || !self.wait_for_space(&mut available).await? {
+            if !matches!(outcome, Err(FsError::NoSpace { .. })) || !self.spills().wait_for_space(&mut available).await?
+            {
                 return outcome;
             }
         }
@@ -131,7 +156,7 @@ impl<H: DraftHost> Drafting<'_, H> {
             for node in self.nodes_of(id).unwrap_or_default() {
                 let _held = node.lock().write().await;
                 if node.claimant() == Some(id) {
-                    gain += self.spill(id, &node).await?;
+                    gain += self.spills().spill(id, &node).await?;
                 }
             }
             if gain > 0 {

@@ -13,7 +13,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::{PAGE_SIZE, Page};
+use onewrite_block::PAGE_SIZE;
 
 use super::balloc::{ALLOCATION_CREDITS, GrowthRequest, Source};
 use super::format::Extent;
@@ -382,8 +382,8 @@ impl Contents<'_> {
             self.save(&mut handle, node);
             allocated.outcome?;
         }
-        let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages().write_past_cache(self.volume(), node, first, pages).await?;
+        let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?))).collect();
+        self.pages().write_past_cache(self.volume(), node, pages).await?;
         let stamp = self.timestamp();
         let stamps = node.inode().mtime != stamp;
         if needs_map || stamps || end > node.size() {
@@ -413,8 +413,8 @@ impl Contents<'_> {
             let mut handle = self.journal().start(1).await?;
             self.finish_write(&mut handle, node, 0, Synced::Everything).await?;
         }
-        let pages: Vec<Page> = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages().write_past_cache(self.volume(), node, first, pages).await?;
+        let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?))).collect();
+        self.pages().write_past_cache(self.volume(), node, pages).await?;
         Ok(true)
     }
 }

@@ -169,7 +169,8 @@ impl Pages {
         self.dirty_files().note_dirty(file);
     }
 
-    /// Writes pages directly to where [`Backing::target`] says. Each of them must have a target.
+    /// Writes pages, in order of their indexes, directly to where [`Backing::target`] says. Each of them must have a
+    /// target. Waits for all of them together.
     ///
     /// # Errors
     /// Device errors and damage.
@@ -177,21 +178,20 @@ impl Pages {
         &self,
         backing: &B,
         file: &B::File,
-        first: u64,
-        pages: Vec<Page>,
+        pages: Vec<(u64, Page)>,
     ) -> FsResult<()> {
         let (mut under_way, mut runs) = (Vec::new(), Vec::new());
-        let (mut index, end) = (first, first + pages.len() as u64);
-        let mut pages = pages.into_iter();
-        while index < end {
-            let (count, found) = match backing.target(file, index..end).await? {
+        let mut rest = &pages[..];
+        while let Some((index, _)) = rest.first().cloned() {
+            let beside = (index..).zip(rest).take_while(|(expected, (found, _))| expected == found).count() as u64;
+            let (count, found) = match backing.target(file, index..index + beside).await? {
                 Target::Changed => continue,
                 // Who writes past the cache keeps whoever closes the way from doing so.
                 Target::Later => {
                     backing.until_open().await;
                     continue;
                 }
-                Target::Room { count, found } => (count.min(end - index), found),
+                Target::Room { count, found } => (count.min(beside), found),
                 Target::Nowhere | Target::NoRoom => {
                     let place = format!("inode {}, page {index}", file.number());
                     return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
@@ -199,13 +199,14 @@ impl Pages {
             };
             let taken = index..index + count;
             let block = backing.assign(file, taken.clone(), &found);
-            let part: Vec<Page> = pages.by_ref().take(count as usize).collect();
+            let (these, others) = rest.split_at(count as usize);
+            let part: Vec<Page> = these.iter().map(|(_, page)| page.clone()).collect();
             backing.sending(file, taken.clone(), &found, (&part, &[]));
             let part = part.into_iter();
             under_way.extend(send_run(&self.port, block.page(), part, Durability::Volatile, Cause::Data).await);
             let (file_size, dirty) = (file.size(), Vec::new());
             runs.push(Run { pages: taken, block, file_size, found, route: Route::Direct, dirty });
-            index += count;
+            rest = others;
         }
         let sent = wait_all(under_way).await;
         let outcome = if sent.is_ok() { Outcome::Arrived } else { Outcome::Failed };

@@ -386,7 +386,12 @@ impl<F: Mountable> Filesystem for Door<F> {
         self.ask("write", async move |server| {
             let wrote = server.write(server.numbers.open(ino, handle), offset, &bytes, (flags.0, writer)).await;
             let is_elsewhere = wrote.as_ref().is_ok_and(|written| written.place != offset);
-            written(reply, wrote.map(|written| written.length as u32));
+            let is_stale = wrote.as_ref().is_ok_and(|written| written.is_stale);
+            let length = wrote.map(|written| written.length as u32);
+            if is_stale {
+                return forget(vec![ino], Box::new(move || written(reply, length)));
+            }
+            written(reply, length);
             if is_elsewhere {
                 forget(vec![ino], Box::new(|| ()));
             }

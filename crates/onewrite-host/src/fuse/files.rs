@@ -7,7 +7,7 @@ use onewrite_block::PAGE_SIZE;
 use onewrite_fs::{Allocation, AttributeChanges, Content, Data, FsError, Ino, Manner, Position, SeekTarget};
 
 use super::convert::Answer;
-use super::handles::{Caching, Manners, Open, Opened};
+use super::handles::{Caching, Change, Manners, Open, Opened};
 use super::inodes::Writer;
 use super::server::{Mountable, Server};
 
@@ -59,6 +59,8 @@ pub(super) struct Written {
     pub(super) place: u64,
     /// Bytes written, from the first on; fewer than asked if there was no room for all.
     pub(super) length: u64,
+    /// Whether the inode's pages must leave the kernel's cache before the program gets its answer.
+    pub(super) is_stale: bool,
 }
 
 impl<F: Mountable> Server<F> {
@@ -84,7 +86,7 @@ impl<F: Mountable> Server<F> {
     async fn truncate_opened(&self, open: Open, uid: u32) -> Answer<()> {
         let writer = if uid == 0 { Writer::KeepsSetId } else { Writer::DropsSetId };
         self.drop_privileges(open.ino, writer).await?;
-        match self.draft_to_change(open).await? {
+        match self.draft_to_change(open, Change::Cut).await? {
             Some(draft) => self.fs.draft_set_size(draft, open.ino, 0).await?,
             None => {
                 let changes = AttributeChanges { size: Some(0), ..AttributeChanges::default() };
@@ -146,18 +148,19 @@ impl<F: Mountable> Server<F> {
         let content = Content::Bytes(bytes);
         let manner = manner(flags, offset, bytes.len() as u64);
         let length = bytes.len() as u64;
-        if let Some(draft) = self.draft_to_change(open).await? {
+        if let Some(draft) = self.draft_to_change(open, Change::Other).await? {
             let place = self.fs.draft_write(draft, ino, position, content).await?;
-            return Ok(Written { place, length });
+            let is_stale = !self.sync_written(open, flags).await?.is_empty();
+            return Ok(Written { place, length, is_stale });
         }
         let before = self.fs.attributes(ino).await?.size;
         match self.fs.write(ino, position, content, manner).await {
-            Ok(place) => Ok(Written { place, length }),
+            Ok(place) => Ok(Written { place, length, is_stale: false }),
             Err(error @ FsError::NoSpace { .. }) => {
                 // What made the file longer is there; a program that is told of nothing would write it again.
                 let after = self.fs.attributes(ino).await?.size;
                 let length = if after > before { after.saturating_sub(offset).min(length) } else { 0 };
-                if length > 0 { Ok(Written { place: offset, length }) } else { Err(error.into()) }
+                if length > 0 { Ok(Written { place: offset, length, is_stale: false }) } else { Err(error.into()) }
             }
             Err(error) => Err(error.into()),
         }
@@ -181,7 +184,7 @@ impl<F: Mountable> Server<F> {
         const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
         let (ino, offset, length) = (open.ino, bytes.start, bytes.end - bytes.start);
         self.drop_privileges(ino, writer).await?;
-        if let Some(draft) = self.draft_to_change(open).await? {
+        if let Some(draft) = self.draft_to_change(open, Change::Other).await? {
             return match mode {
                 PUNCH | ZERO_KEEP => Ok(self.fs.draft_punch(draft, ino, offset, length).await?),
                 _ => Err(Errno::EOPNOTSUPP.into()),

@@ -53,6 +53,17 @@ struct Owner {
     uid: u32,
     begun: Begun,
     phase: Phase,
+    /// What its changes were so far.
+    change: Change,
+}
+
+/// A change of a file through an open handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The file becomes shorter.
+    Cut,
+    /// Anything else.
+    Other,
 }
 
 /// How a draft began.
@@ -119,7 +130,7 @@ impl Handles {
     /// # Panics
     /// If the inode has an owner: then the file system would have refused the claim.
     pub(super) fn own(&self, open: Open, draft: DraftId, (uid, begun): (u32, Begun)) {
-        let owner = Owner { handle: open.handle, draft, uid, begun, phase: Phase::Open };
+        let owner = Owner { handle: open.handle, draft, uid, begun, phase: Phase::Open, change: Change::Cut };
         let before = self.owners.borrow_mut().insert(open.ino, owner);
         assert!(before.is_none(), "{} has two owners", open.ino);
     }
@@ -129,6 +140,24 @@ impl Handles {
         let owners = self.owners.borrow();
         let owner = owners.get(&open.ino).filter(|owner| owner.handle == open.handle)?;
         (owner.begun == Begun::ByChange).then_some(owner.draft)
+    }
+
+    /// Notes a change of the draft that the handle owns.
+    pub(super) fn note_change(&self, open: Open, change: Change) {
+        if change == Change::Other
+            && let Some(owner) = self.owners.borrow_mut().get_mut(&open.ino).filter(|owner| owner.handle == open.handle)
+        {
+            owner.change = change;
+        }
+    }
+
+    /// The draft of an inode if a change of a marked file began it, and all that it did was to make the file shorter.
+    pub(super) fn lone_cut(&self, ino: Ino) -> Option<DraftId> {
+        let owners = self.owners.borrow();
+        let is_lone = |owner: &&Owner| {
+            owner.begun == Begun::ByChange && owner.phase == Phase::Open && owner.change == Change::Cut
+        };
+        owners.get(&ino).filter(is_lone).map(|owner| owner.draft)
     }
 
     /// Notes that a program asked for the draft of this handle.
@@ -244,6 +273,24 @@ mod tests {
         assert!(handles.begin_end(&owned).is_err(), "two ends at once");
         handles.undo_end(&owned);
         assert_eq!(open_draft(), Ok(Some(DraftId(7))));
+    }
+
+    #[test]
+    fn a_lone_cut_is_one_of_a_marked_file_without_another_change() {
+        let handles = Handles::default();
+        let owner = Open { ino: Ino(12), handle: handles.open(Ino(12), WRITER).handle };
+        handles.own(owner, DraftId(7), (1000, Begun::ByChange));
+        handles.note_change(owner, Change::Cut);
+        assert_eq!((handles.lone_cut(Ino(12)), handles.lone_cut(Ino(13))), (Some(DraftId(7)), None));
+        handles.begin_end(&[(Ino(12), DraftId(7))]).unwrap();
+        assert_eq!(handles.lone_cut(Ino(12)), None, "it ends");
+        handles.undo_end(&[(Ino(12), DraftId(7))]);
+        handles.note_change(owner, Change::Other);
+        handles.note_change(owner, Change::Cut);
+        assert_eq!(handles.lone_cut(Ino(12)), None);
+        handles.close(owner);
+        handles.own(owner, DraftId(8), (1000, Begun::ByRequest));
+        assert_eq!(handles.lone_cut(Ino(12)), None, "the program will commit it");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use onewrite_fs::{AttributeChanges, AttributeManner, Attributes, FileKind, FsErr
 
 use super::acl::{ACCESS, Acl, DEFAULT};
 use super::convert::{Answer, Caller, timestamp};
-use super::handles::Open;
+use super::handles::{self, Open};
 use super::marks::MARK;
 use super::server::{Mountable, Server};
 use super::{STATS_ATTRIBUTE, SYNC_ATTRIBUTE};
@@ -66,11 +66,14 @@ impl<F: Mountable> Server<F> {
             accessed: change.accessed.map(time),
             modified: change.modified.map(time),
         };
-        if let Some(size) = change.size
-            && let Some(draft) = self.draft_to_change(Open { ino, handle: change.handle }).await?
-        {
-            self.fs.draft_set_size(draft, ino, size).await?;
-            changes.size = None;
+        if let Some(size) = change.size {
+            let open = Open { ino, handle: change.handle };
+            let kind =
+                if size < self.fs.attributes(ino).await?.size { handles::Change::Cut } else { handles::Change::Other };
+            if let Some(draft) = self.draft_to_change(open, kind).await? {
+                self.fs.draft_set_size(draft, ino, size).await?;
+                changes.size = None;
+            }
         }
         if changes != AttributeChanges::default() {
             self.fs.set_attributes(ino, changes).await?;

@@ -39,7 +39,9 @@ pub struct Server<F> {
     pub(super) reply_bytes: RefCell<Vec<u8>>,
     marker: Box<dyn Fn(u64)>,
     /// Names of files that are atomic for every program.
-    pub(super) atomic_names: Option<NamePattern>,
+    pub(super) atomic_names: Vec<NamePattern>,
+    /// Whether each write is durable when it returns (`-o sync`).
+    pub(super) is_synchronous: bool,
 }
 
 impl<F: Mountable> Letter<Server<F>> {
@@ -75,14 +77,20 @@ impl<F: Mountable> Server<F> {
             under_way: UnderWay::new(runtime),
             reply_bytes: RefCell::default(),
             marker: Box::new(|_| ()),
-            atomic_names: None,
+            atomic_names: Vec::new(),
+            is_synchronous: false,
         }
     }
 
-    /// The same server, for which files are atomic if a name of theirs fits `names`: any change through an open file is
-    /// private until `fsync` commits it.
-    pub fn with_atomic_names(self, names: Option<NamePattern>) -> Server<F> {
+    /// The same server, for which files are atomic if a name of theirs fits one of `names`: any change through an open
+    /// file is private until `fsync` commits it.
+    pub fn with_atomic_names(self, names: Vec<NamePattern>) -> Server<F> {
         Server { atomic_names: names, ..self }
+    }
+
+    /// The same server, for which each write to an atomic file commits: the mount has `-o sync`.
+    pub fn with_synchronous_writes(self, is_synchronous: bool) -> Server<F> {
+        Server { is_synchronous, ..self }
     }
 
     /// The same server, which calls `marker` for each [`Letter::mark`].

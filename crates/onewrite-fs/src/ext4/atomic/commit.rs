@@ -70,10 +70,17 @@ impl<'a> Atomics<'a> {
             left.extend(drafts.iter().flat_map(|id| self.take_directories(*id)));
         }
         drop((nodes_held, directories_held, committing));
+        let durable = match outcome {
+            Ok(tid) => self.make_durable(tid, &nodes).await,
+            Err(error) => Err(error),
+        };
         left.extend(nodes.iter().cloned());
-        let released = Left(left).release(self.volume()).await;
-        let tid = outcome?;
-        released?;
+        // What fails here is left to the next mount. The commit does not depend on it.
+        let _ = Left(left).release(self.volume()).await;
+        durable
+    }
+
+    async fn make_durable(&self, tid: TransactionId, nodes: &[Rc<Node>]) -> FsResult<()> {
         self.journal().request_shared_commit(tid);
         self.journal().wait_committed(tid).await?;
         nodes.iter().for_each(|node| node.note_committed(tid));
@@ -158,7 +165,7 @@ impl<'a> Atomics<'a> {
     fn note_committed(&self, id: DraftId) -> Vec<Rc<Node>> {
         let (left, spills) = self.drafts().change_committing(id, |draft| {
             let left = draft.cost(self.volume()).reserved;
-            let spills = draft.take_spills::<Volume>();
+            let spills = draft.take_spills();
             draft.files.values_mut().for_each(|file| *file = DraftFile::new(Rc::clone(&file.node), Origin::Claimed));
             (left, spills)
         });

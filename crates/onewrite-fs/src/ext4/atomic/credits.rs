@@ -15,6 +15,10 @@ use crate::runs::Runs;
 /// Nodes of a map that a split of an extent may add: a leaf and its parent.
 const SPLIT_BLOCKS: u64 = 2;
 
+/// Blocks reserved for the tree of a spill file: so many, and one for each so many pages.
+const SPILL_TREE_MIN: usize = 2;
+const SPILL_TREE_EXTENTS: usize = 100;
+
 /// Credits of one change of a name: an entry added, another removed, two inodes and two directories, an orphan.
 pub(super) const NAME_CREDITS: usize = ENTRY_CREDITS + REMOVE_CREDITS + 4 + 2 * ORPHAN_CREDITS;
 
@@ -56,17 +60,25 @@ fn of_rewriting(file: &FileOf<Volume>, group_count: usize) -> Cost {
     Cost { changed: of_map(tree, file, group_count), reserved: tree as u64 }
 }
 
-/// Blocks that change with a map of `tree` blocks that is written anew: these, the bitmaps around them, and around what
-/// is freed.
+/// Blocks that change with a map of `tree` blocks that is written anew: these, and the bitmaps around them, around the
+/// old trees and around the content that is freed.
 fn of_map(tree: usize, file: &FileOf<Volume>, group_count: usize) -> usize {
-    // Each extent lies in one group or two; the old tree has at most as many blocks as extents.
-    let spilled = file.plan.spill.as_ref().map_or(0, |spill| 2 * (spill.extents_max + spill.promised.count() as usize));
-    tree + ALLOCATION_CREDITS * group_count.min(tree + 3 * file.plan.extents_before + spilled)
+    let trees = tree + file.plan.tree_before + file.plan.spill.as_ref().map_or(0, |spill| spill.tree_blocks);
+    // An extent lies in two groups at most. What is moved changes no bitmap.
+    let extents = 2 * file.plan.extents_before;
+    let freed = if file.dropped.is_empty() { extents.min(replaced_max(file)) } else { extents };
+    tree + ALLOCATION_CREDITS * group_count.min(trees + freed)
+}
+
+/// Most pages that give their old blocks back because others take their place.
+fn replaced_max(file: &FileOf<Volume>) -> usize {
+    let promised = file.plan.spill.as_ref().map_or(0, |spill| spill.promised.count());
+    (file.private.count() + file.spilled.count() + promised) as usize
 }
 
 /// A file with a spill file: its private pages, which are memory, its new map, and both inodes. The blocks are reserved
-/// for the worst map of these pages, so that a page written again needs no more of them. Pages that are promised count
-/// as spilled, one at a time is private.
+/// for the worst map of these pages, so that a page written again needs no more of them, and for the spill file's tree.
+/// Pages that are promised count as spilled, one at a time is private.
 fn with_spill(file: &FileOf<Volume>, spill: &Spill, group_count: usize) -> Cost {
     let count = |pages: &Runs| pages.count() as usize;
     let (private, spilled, promised) = (count(&file.private), count(&file.spilled), count(&spill.promised));
@@ -74,8 +86,9 @@ fn with_spill(file: &FileOf<Volume>, spill: &Spill, group_count: usize) -> Cost 
     let around = promised + private + file.dropped.run_count();
     let tree = |pieces: usize| tree_blocks(file.plan.extents_before + 2 * (pieces + around));
     let in_memory = private.max(promised.min(1));
+    let own_tree = (SPILL_TREE_MIN + (spilled + around) / SPILL_TREE_EXTENTS).saturating_sub(spill.tree_blocks);
     Cost {
         changed: in_memory + 2 + of_map(tree(spill.extents_max.min(spilled)), file, group_count),
-        reserved: file.plan.new.count() + spill.promised_new.count() + tree(spilled) as u64,
+        reserved: file.plan.new.count() + spill.promised_new.count() + (tree(spilled) + own_tree) as u64,
     }
 }

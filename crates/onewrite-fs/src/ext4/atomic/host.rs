@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use onewrite_block::Page;
 use onewrite_block::sync::RwLock;
 
 use super::credits::NAME_CREDITS;
@@ -15,6 +14,7 @@ use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
 use crate::ext4::mode::Scope;
 use crate::ext4::survey::Part;
+use crate::ext4::views::Atomics;
 use crate::ext4::volume::Volume;
 use crate::pages::Pages;
 
@@ -64,6 +64,7 @@ impl Claimable for Node {
 
 impl DraftHost for Volume {
     type Plan = Plan;
+    type Spills<'a> = Atomics<'a>;
 
     const NAME_COST: Cost = Cost { changed: NAME_CREDITS, reserved: NAME_BLOCKS };
 
@@ -122,39 +123,6 @@ impl DraftHost for Volume {
         self.groups().reserve(self.groups().reserved_blocks() + after - before);
     }
 
-    async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
-        Volume::wait_for_space(self, available).await
-    }
-
-    fn step_pages(&self) -> Option<u64> {
-        Some(self.changed_max() as u64)
-    }
-
-    async fn promise(&self, draft: DraftId, file: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
-        self.atomics().promise(draft, file, pages).await
-    }
-
-    fn end_promise(&self, draft: DraftId, file: &Node) {
-        self.atomics().end_promise(draft, file);
-    }
-
-    fn has_promise(plan: &Plan) -> bool {
-        plan.spill.as_ref().is_some_and(|spill| !spill.promised.is_empty())
-    }
-
-    async fn spill(&self, draft: DraftId, file: &Rc<Node>) -> FsResult<usize> {
-        self.atomics().spill(draft, file).await
-    }
-
-    async fn spilled_page(&self, file: &FileOf<Volume>, index: u64, stop: u64) -> FsResult<Page> {
-        let spill = file.plan.spill.as_ref().expect("a file with spilled pages has a spill file");
-        self.pages().file_page(self, &spill.node, index, stop).await
-    }
-
-    fn take_spill(plan: &mut Plan) -> Option<Rc<Node>> {
-        plan.spill.take().map(|spill| spill.node)
-    }
-
     async fn plan_page(&self, file: &mut FileOf<Volume>, index: u64) -> FsResult<()> {
         if file.plan.spill.is_some() {
             return self.atomics().plan_spilled_page(file, index).await;
@@ -177,10 +145,12 @@ impl DraftHost for Volume {
         if let Some(spill) = &mut file.plan.spill {
             // Pages taken out of the middle of an extent leave two of it.
             spill.extents_max += 1;
+            spill.has_unused = true;
             return Ok(());
         }
         file.plan.unwritten.remove(pages);
         file.plan.extents_before = self.extents().all(&file.node).await?.len();
+        file.plan.tree_before = self.extents().tree_blocks_of(&file.node).await?.len();
         file.plan.dropped_extents = 0;
         let mut index = 0;
         while let Some(run) = file.dropped.first_from(index) {

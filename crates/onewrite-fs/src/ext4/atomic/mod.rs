@@ -14,6 +14,7 @@ mod host;
 mod names;
 mod operations;
 mod plan;
+mod publish;
 mod spill;
 
 pub(super) use plan::Drafts;

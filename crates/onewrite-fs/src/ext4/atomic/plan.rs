@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::drafts::PlansSpill;
 use crate::ext4::inodes::Node;
 use crate::runs::Runs;
 
@@ -13,6 +14,8 @@ pub(in crate::ext4) type Drafts = crate::drafts::Drafts<Node, Plan>;
 pub(in crate::ext4) struct Plan {
     /// Extents of the file as it was committed; counted once pages are dropped or spilled.
     pub(super) extents_before: usize,
+    /// Blocks of its tree, as it was committed; counted with them.
+    pub(super) tree_before: usize,
     /// Extents that it frees for the dropped pages; not counted for a file with a spill file.
     pub(super) dropped_extents: usize,
     /// Private pages that need a block: in the file, or in its spill file if it has one.
@@ -31,6 +34,10 @@ pub(in crate::ext4) struct Spill {
     pub(super) extents_max: usize,
     /// How many there were when they were counted last.
     pub(super) extents_counted: usize,
+    /// Blocks of its tree.
+    pub(super) tree_blocks: usize,
+    /// Whether it may hold pages that the draft dropped.
+    pub(super) has_unused: bool,
     /// Pages that a write in steps will make private.
     pub(super) promised: Runs,
     /// Those of them that need a block in the spill file.
@@ -40,6 +47,17 @@ pub(in crate::ext4) struct Spill {
 impl Spill {
     pub(super) fn new(node: Rc<Node>) -> Spill {
         let (promised, promised_new) = (Runs::default(), Runs::default());
-        Spill { node, extents_max: 0, extents_counted: 0, promised, promised_new }
+        let (extents_max, extents_counted, tree_blocks, has_unused) = (0, 0, 0, false);
+        Spill { node, extents_max, extents_counted, tree_blocks, has_unused, promised, promised_new }
+    }
+}
+
+impl PlansSpill<Node> for Plan {
+    fn has_promise(&self) -> bool {
+        self.spill.as_ref().is_some_and(|spill| !spill.promised.is_empty())
+    }
+
+    fn take_spill(&mut self) -> Option<Rc<Node>> {
+        self.spill.take().map(|spill| spill.node)
     }
 }

@@ -19,55 +19,43 @@ use onewrite_block::{Cause, Page, Request};
 use super::plan::{Plan, Spill};
 use crate::api::{FsResult, NewNode};
 use crate::atomic::DraftId;
-use crate::drafts::{Draft, DraftFile, DraftHost, FileOf};
-use crate::ext4::format::Extent;
+use crate::drafts::{Draft, DraftFile, DraftHost, FileOf, Spills};
 use crate::ext4::inodes::Node;
 use crate::ext4::map::Mapping;
-use crate::ext4::map::replace::{divided, tree_blocks, united};
+use crate::ext4::map::replace::divided;
 use crate::ext4::views::Atomics;
 use crate::ext4::volume::Volume;
 use crate::ext4::write::{NewBlocks, map_credits};
-use crate::journal::Handle;
 use crate::pages::{PAGE_BYTES, page_key};
 use crate::runs::Runs;
 
 /// Drift of the bound of extents at which they are counted again.
 const RECOUNT_EXTENTS: usize = 340;
 
-/// Most pages that one transaction gives blocks.
+/// Most pages that are sent to the device together.
 const STEP_PAGES: u64 = 256;
 
-impl Atomics<'_> {
-    /// See [`DraftHost::spill`].
-    pub(super) async fn spill(&self, id: DraftId, node: &Rc<Node>) -> FsResult<usize> {
-        let file = self.file_of(id, node)?;
-        let (before, private) = (self.volume().cost(&file).changed, file.private.count() as usize);
-        if file.plan.spill.is_none() && !self.begin_spill(id, file).await? {
-            return Ok(0);
-        }
-        self.spill_rest(id, node).await?;
-        self.count_extents(id, node).await?;
-        Ok(private.max(before.saturating_sub(self.volume().cost(&self.file_of(id, node)?).changed)))
+impl<'a> From<&'a Volume> for Atomics<'a> {
+    fn from(volume: &'a Volume) -> Atomics<'a> {
+        volume.atomics()
+    }
+}
+
+impl Spills<Volume> for Atomics<'_> {
+    async fn wait_for_space(&self, available: &mut Option<u64>) -> FsResult<bool> {
+        self.volume().wait_for_space(available).await
     }
 
-    /// Counts the extents of the spilled pages again if the bound has drifted from them: a page that is written again
-    /// and spilled again counts once more.
-    async fn count_extents(&self, id: DraftId, node: &Node) -> FsResult<()> {
-        let file = self.file_of(id, node)?;
-        let Some(spill) = file.plan.spill else { return Ok(()) };
-        if spill.extents_max > 2 * spill.extents_counted + RECOUNT_EXTENTS {
-            let counted = divided(&self.extents().all(&spill.node).await?, &file.spilled).0.len();
-            onewrite_block::reached!("extents of spilled pages counted again", counted < spill.extents_max);
-            self.alter(id, node, |file| {
-                let spill = file.plan.spill.as_mut().expect("it has one");
-                (spill.extents_max, spill.extents_counted) = (counted, counted);
-            });
-        }
-        Ok(())
+    fn step_pages(&self) -> Option<u64> {
+        Some(self.volume().changed_max() as u64)
     }
 
-    /// See [`DraftHost::promise`]. The file gets a spill file, if it has none.
-    pub(super) async fn promise(&self, id: DraftId, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
+    async fn spilled_page(&self, file: &FileOf<Volume>, index: u64, stop: u64) -> FsResult<Page> {
+        let spill = file.plan.spill.as_ref().expect("a file with spilled pages has a spill file");
+        self.pages().file_page(self.volume(), &spill.node, index, stop).await
+    }
+
+    async fn promise(&self, id: DraftId, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
         let file = self.file_of(id, node)?;
         let (mut promised, mut promised_new) = (Runs::default(), file.private.clone());
         promised.insert(pages.clone());
@@ -95,8 +83,7 @@ impl Atomics<'_> {
         self.drafting().put_file(id, planned(node))
     }
 
-    /// See [`DraftHost::end_promise`].
-    pub(super) fn end_promise(&self, id: DraftId, node: &Node) {
+    fn end_promise(&self, id: DraftId, node: &Node) {
         let is_there = self.drafts().read(id, |draft| draft.files.contains_key(&node.file_number())) == Ok(true);
         if is_there {
             self.alter(id, node, |file| {
@@ -107,13 +94,72 @@ impl Atomics<'_> {
         }
     }
 
+    async fn spill(&self, id: DraftId, node: &Rc<Node>) -> FsResult<usize> {
+        let file = self.file_of(id, node)?;
+        let (before, private) = (self.volume().cost(&file).changed, file.private.count() as usize);
+        if file.plan.spill.is_none() && !self.begin_spill(id, file).await? {
+            return Ok(0);
+        }
+        self.spill_rest(id, node).await?;
+        self.count_extents(id, node).await?;
+        Ok(private.max(before.saturating_sub(self.volume().cost(&self.file_of(id, node)?).changed)))
+    }
+
+    async fn free_unused(&self, id: DraftId, node: &Rc<Node>) -> FsResult<()> {
+        let file = self.file_of(id, node)?;
+        let Some(spill) = file.plan.spill.filter(|spill| spill.has_unused) else { return Ok(()) };
+        // Private pages go to the blocks that they have.
+        let mut used = file.spilled.clone();
+        for run in file.private.runs() {
+            used.insert(run);
+        }
+        let (_, unused) = divided(&self.extents().all(&spill.node).await?, &used);
+        onewrite_block::reached!("spilled pages freed before the commit", !unused.is_empty());
+        for extent in unused {
+            let pages = extent.logical.into()..extent.logical_end();
+            self.contents().free_blocks_of(&spill.node, pages).await?;
+        }
+        let mut stale = spill.node.pending().next_delayed(0);
+        while let Some(run) = stale {
+            for index in run.clone().filter(|index| !used.contains(*index)) {
+                self.contents().unreserve(&spill.node, index..index + 1);
+            }
+            stale = spill.node.pending().next_delayed(run.end);
+        }
+        let tree_blocks = self.extents().tree_blocks_of(&spill.node).await?.len();
+        self.alter(id, node, |file| {
+            let spill = file.plan.spill.as_mut().expect("it has one");
+            (spill.has_unused, spill.tree_blocks) = (false, tree_blocks);
+        });
+        Ok(())
+    }
+}
+
+impl Atomics<'_> {
+    /// Counts the extents of the spilled pages again if the bound has drifted from them: a page that is written again
+    /// and spilled again counts once more.
+    async fn count_extents(&self, id: DraftId, node: &Node) -> FsResult<()> {
+        let file = self.file_of(id, node)?;
+        let Some(spill) = file.plan.spill else { return Ok(()) };
+        if spill.extents_max > 2 * spill.extents_counted + RECOUNT_EXTENTS {
+            let counted = divided(&self.extents().all(&spill.node).await?, &file.spilled).0.len();
+            onewrite_block::reached!("extents of spilled pages counted again", counted < spill.extents_max);
+            self.alter(id, node, |file| {
+                let spill = file.plan.spill.as_mut().expect("it has one");
+                (spill.extents_max, spill.extents_counted) = (counted, counted);
+            });
+        }
+        Ok(())
+    }
+
     /// The file in its form with a spill file, but without that if it has none.
     async fn with_spill(&self, file: &FileOf<Volume>) -> FsResult<FileOf<Volume>> {
         if file.plan.spill.is_some() {
             return Ok(file.clone());
         }
         let extents_before = self.extents().all(&file.node).await?.len();
-        let plan = Plan { extents_before, new: file.private.clone(), ..Plan::default() };
+        let tree_before = self.extents().tree_blocks_of(&file.node).await?.len();
+        let plan = Plan { extents_before, tree_before, new: file.private.clone(), ..Plan::default() };
         Ok(DraftFile { plan, ..file.clone() })
     }
 
@@ -159,61 +205,92 @@ impl Atomics<'_> {
     pub(super) async fn spill_rest(&self, id: DraftId, node: &Rc<Node>) -> FsResult<()> {
         loop {
             let file = self.file_of(id, node)?;
-            let Some(run) = file.private.first_from(0) else { return Ok(()) };
+            let runs = self.next_runs(&file);
+            if runs.is_empty() {
+                return Ok(());
+            }
             let spill = file.plan.spill.expect("the caller sees to it").node;
-            self.spill_run(id, node, &spill, run.start..run.end.min(run.start + STEP_PAGES)).await?;
+            self.spill_runs(id, node, &spill, &runs).await?;
         }
+    }
+
+    /// The first private pages of a file, at most [`STEP_PAGES`].
+    fn next_runs(&self, file: &FileOf<Volume>) -> Vec<Range<u64>> {
+        let mut left = STEP_PAGES;
+        let cut = |run: Range<u64>| {
+            let run = run.start..run.end.min(run.start + left);
+            left -= run.end - run.start;
+            run
+        };
+        file.private.runs().map(cut).take_while(|run| !run.is_empty()).collect()
     }
 
     fn file_of(&self, id: DraftId, node: &Node) -> FsResult<FileOf<Volume>> {
         self.drafting().file(id, node.ino())
     }
 
-    async fn spill_run(&self, id: DraftId, node: &Node, spill: &Rc<Node>, run: Range<u64>) -> FsResult<()> {
-        self.hand_over_to(id, node, spill, run.clone());
-        self.give_blocks(spill, run.clone()).await?;
+    async fn spill_runs(&self, id: DraftId, node: &Node, spill: &Rc<Node>, runs: &[Range<u64>]) -> FsResult<()> {
+        self.hand_over_to(id, node, spill, runs);
+        self.give_blocks(spill, runs).await?;
         let page = |index| self.pages().owned_pages().private_page(id.owner(), page_key(node, index));
-        let pages: Vec<Page> = run.clone().map(|index| page(index).expect("the page is private")).collect();
-        self.pages().discard(spill.file_number(), run.clone());
-        self.pages().write_past_cache(self.volume(), spill, run.start, pages).await?;
-        let extents = self.extents().survey(spill, run.clone()).await?.into_parts().len();
+        let pages = runs.iter().cloned().flatten().map(|index| (index, page(index).expect("the page is private")));
+        runs.iter().for_each(|run| self.pages().discard(spill.file_number(), run.clone()));
+        self.pages().write_past_cache(self.volume(), spill, pages.collect()).await?;
         onewrite_block::reached!("draft spilled");
+        let mut extents = 0;
+        for run in runs {
+            extents += self.extents().survey(spill, run.clone()).await?.into_parts().len();
+        }
+        let tree_blocks = self.extents().tree_blocks_of(spill).await?.len();
         self.alter(id, node, |file| {
-            file.private.remove(run.clone());
-            file.spilled.insert(run.clone());
-            file.plan.spill.as_mut().expect("it has one").extents_max += extents;
+            for run in runs {
+                file.private.remove(run.clone());
+                file.spilled.insert(run.clone());
+            }
+            let spill = file.plan.spill.as_mut().expect("it has one");
+            spill.extents_max += extents;
+            spill.tree_blocks = tree_blocks;
         });
-        self.pages().owned_pages().drop_private_range(id.owner(), node.file_number(), run);
+        let owned = self.pages().owned_pages();
+        runs.iter().for_each(|run| owned.drop_private_range(id.owner(), node.file_number(), run.clone()));
         Ok(())
     }
 
-    /// Gives all of `run` written blocks in the spill file, which takes reserved ones.
-    async fn give_blocks(&self, spill: &Rc<Node>, run: Range<u64>) -> FsResult<()> {
-        let mut handle = self.journal().start(map_credits((run.end - run.start) as usize) + 1).await?;
-        self.load_inode_block(spill.number()).await?;
-        let map = spill.map_lock().write().await;
-        let survey = self.extents().survey(spill, run.clone()).await?;
-        let allocated = self.contents().allocate_range(&mut handle, spill, survey, NewBlocks::Written).await;
-        drop(map);
-        if spill.size() < run.end * PAGE_BYTES {
-            spill.set_size(run.end * PAGE_BYTES);
+    /// Gives all of `runs` written blocks in the spill file, which takes reserved ones. Each extent is a transaction's
+    /// step of its own: on a fragmented disk they lie in many groups.
+    async fn give_blocks(&self, spill: &Rc<Node>, runs: &[Range<u64>]) -> FsResult<()> {
+        for run in runs {
+            let holes: Vec<_> = self.extents().survey(spill, run.clone()).await?.holes().collect();
+            for mut hole in holes {
+                while !hole.is_empty() {
+                    let mut handle = self.journal().start(map_credits(8) + 1).await?;
+                    self.load_inode_block(spill.number()).await?;
+                    let _map = spill.map_lock().write().await;
+                    let contents = self.contents();
+                    let extent = contents.allocate_extent(&mut handle, spill, hole.clone(), NewBlocks::Written).await?;
+                    hole.start = extent.logical_end();
+                    if spill.size() < hole.start * PAGE_BYTES {
+                        spill.set_size(hole.start * PAGE_BYTES);
+                    }
+                    self.load_inode_block(spill.number()).await?;
+                    self.save(&mut handle, spill);
+                }
+            }
         }
-        self.load_inode_block(spill.number()).await?;
-        self.save(&mut handle, spill);
-        allocated.outcome
+        Ok(())
     }
 
     /// Lets the reserved blocks of private pages be those of the spill file. Does not wait.
-    fn hand_over_to(&self, id: DraftId, node: &Node, spill: &Node, run: Range<u64>) {
+    fn hand_over_to(&self, id: DraftId, node: &Node, spill: &Node, runs: &[Range<u64>]) {
         let mut handed = Runs::default();
         self.drafts().change_committing(id, |draft| {
             let new = &mut draft.files.get_mut(&node.file_number()).expect("the caller holds its lock").plan.new;
-            let mut index = run.start;
-            while let Some(next) = new.first_from(index).filter(|next| next.start < run.end) {
-                let part = next.start.max(run.start)..next.end.min(run.end);
-                index = part.end;
-                new.remove(part.clone());
-                handed.insert(part);
+            for run in runs {
+                while let Some(next) = new.first_from(run.start).filter(|next| next.start < run.end) {
+                    let part = next.start..next.end.min(run.end);
+                    new.remove(part.clone());
+                    handed.insert(part);
+                }
             }
         });
         handed.runs().for_each(|part| spill.pending().delay(part));
@@ -246,68 +323,12 @@ impl Atomics<'_> {
             let nodes: Vec<Rc<Node>> = self.drafts().read(*id, with_spill)?;
             for node in &nodes {
                 self.spill_rest(*id, node).await?;
+                self.free_unused(*id, node).await?;
             }
             has_spilled |= !nodes.is_empty();
         }
         if has_spilled {
             self.port().request(Request::flush(Cause::Data)).await?;
-        }
-        Ok(())
-    }
-
-    /// Moves the spilled pages of a file into its map, and frees what they replace and what the draft dropped. The
-    /// caller holds the file's lock alone and saves its inode.
-    pub(super) async fn publish_spilled(
-        &self,
-        handle: &mut Handle,
-        file: &FileOf<Volume>,
-        spill: &Rc<Node>,
-    ) -> FsResult<()> {
-        let (moved, unused) = divided(&self.extents().all(spill).await?, &file.spilled);
-        let blocks = blocks_of(&moved);
-        debug_assert_eq!(blocks, file.spilled.count(), "all spilled pages have blocks");
-        onewrite_block::reached!("commit moves spilled pages");
-        onewrite_block::reached!("spilled page without use at the commit", !unused.is_empty());
-        self.pages().discard(spill.file_number(), 0..u64::MAX);
-        let tree = self.extents().tree_blocks_of(spill).await?;
-        self.extents().replace(handle, spill, &[], &tree).await?;
-        self.free_extents(handle, spill, &unused).await?;
-        spill.drop_blocks(blocks);
-        self.load_inode_block(spill.number()).await?;
-        self.save(handle, spill);
-        file.node.add_blocks(blocks);
-        let mut gone = file.dropped.clone();
-        for run in file.spilled.runs() {
-            gone.insert(run);
-        }
-        self.rewrite_map(handle, &file.node, &gone, moved).await
-    }
-
-    /// Replaces what a file has at the pages `gone` by `moved`, whose blocks count as the file's already. The caller
-    /// holds the file's lock alone and saves its inode.
-    pub(super) async fn rewrite_map(
-        &self,
-        handle: &mut Handle,
-        node: &Rc<Node>,
-        gone: &Runs,
-        moved: Vec<Extent>,
-    ) -> FsResult<()> {
-        let _map = node.map_lock().write().await;
-        let (replaced, kept) = divided(&self.extents().all(node).await?, gone);
-        onewrite_block::reached!("spilled page replaces a block", !moved.is_empty() && !replaced.is_empty());
-        onewrite_block::reached!("dropped pages freed by a new map", moved.is_empty());
-        let extents = united(kept, moved);
-        onewrite_block::reached!("map of several leaves written anew", tree_blocks(extents.len()) > 1);
-        let tree = self.extents().tree_blocks_of(node).await?;
-        self.extents().replace(handle, node, &extents, &tree).await?;
-        gone.runs().for_each(|run| self.pages().discard(node.file_number(), run));
-        self.free_extents(handle, node, &replaced).await
-    }
-
-    async fn free_extents(&self, handle: &mut Handle, node: &Node, extents: &[Extent]) -> FsResult<()> {
-        node.drop_blocks(blocks_of(extents));
-        for extent in extents {
-            self.allocator().free_blocks(handle, extent.blocks()).await?;
         }
         Ok(())
     }
@@ -331,8 +352,4 @@ impl Atomics<'_> {
         let is_delayed = spill.pending().is_delayed(index);
         Ok(is_delayed || matches!(self.extents().map(spill, index as u32).await?, Mapping::Mapped(_)))
     }
-}
-
-fn blocks_of(extents: &[Extent]) -> u64 {
-    extents.iter().map(|extent| u64::from(extent.length)).sum()
 }

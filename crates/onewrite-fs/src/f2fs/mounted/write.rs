@@ -129,8 +129,8 @@ impl Contents<'_> {
                 None => self.pages.progress().wait().await,
             }
         };
-        let pages = (first..stop).filter_map(|index| content.whole_page(offset, index)).collect();
-        self.pages.write_past_cache(self.volume(), file, first, pages).await?;
+        let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?))).collect();
+        self.pages.write_past_cache(self.volume(), file, pages).await?;
         drop(overwriting);
         let _changes = self.changes.read().await;
         self.grow_to(file, offset + content.length());

@@ -1,6 +1,7 @@
 //! Atomic files: what a draft changes is seen by nobody before its commit, and whole after it.
 
 mod attacks;
+mod beside;
 mod faults;
 mod model;
 mod spill;

@@ -14,7 +14,7 @@ use crate::support::volume::{new_disk, with_mount};
 /// Pages that drafts keep in memory: a quarter of the log's 4,096 blocks.
 const IN_MEMORY: u64 = 1_024;
 
-async fn overwrite(fs: &Rc<Ext4>, (draft, ino): (DraftId, Ino), page: u64, byte: u8) -> FsResult<()> {
+pub(super) async fn overwrite(fs: &Rc<Ext4>, (draft, ino): (DraftId, Ino), page: u64, byte: u8) -> FsResult<()> {
     let bytes = [byte; PAGE as usize];
     fs.draft_write(draft, ino, Position::At(page * PAGE), Content::Bytes(&bytes)).await.map(drop)
 }

@@ -20,7 +20,7 @@ use onewrite_block::{Choices, Device, Executor, HostProfile, Inbox, PAGE_SIZE};
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_fs::{AnyFs, AtomicFiles, Devices, F2fsChoices, FileSystem};
 use onewrite_host::fuse::{
-    Ended, Ending, KernelMount, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve,
+    Ended, Ending, KernelMount, MountFlag, MountPoint, MountRequest, Names, Server, end_mount, is_mounted, serve,
 };
 use onewrite_host::{Letter, Stop};
 use onewrite_lab::LabError;
@@ -108,7 +108,7 @@ fn serve_until_the_end(
     let devices = Devices { image: port.clone(), log: None, staging: staging.map(|device| runtime.attach(device)) };
     let _changing = stop::Changing::begin()?;
     let (options, is_new) = ((wanted.fs, wanted.f2fs), choice.is_emulated());
-    let needs_drafts = wanted.atomic_names.is_some() && !wanted.fs.read_only;
+    let needs_drafts = !wanted.atomic_names.is_empty() && !wanted.fs.read_only;
     let mounted = executor.block_on(async move {
         let fs = prepare(devices, options, is_new).await?;
         if needs_drafts && let Err(error) = check_drafts(&fs) {
@@ -124,6 +124,7 @@ fn serve_until_the_end(
     let (core, inbox) = runtime.inbox::<Letter<Server<AnyFs>>>();
     let names = Names { source: source.clone(), mode: mode.to_owned() };
     let server = Server::new(fs, &runtime, names, move || port.device().counters());
+    let server = server.with_synchronous_writes(wanted.flags.contains(&MountFlag::Sync));
     let server = Rc::new(server.with_atomic_names(wanted.atomic_names.clone()));
     let request = MountRequest {
         point,

@@ -51,7 +51,7 @@ pub struct Wanted {
     pub size: Option<u64>,
     pub logs_refusals: bool,
     /// Names of files that are atomic for every program.
-    pub atomic_names: Option<NamePattern>,
+    pub atomic_names: Vec<NamePattern>,
     /// A missing image is no error.
     pub may_be_missing: bool,
 }
@@ -73,7 +73,7 @@ impl Wanted {
             flags,
             size: None,
             logs_refusals: false,
-            atomic_names: None,
+            atomic_names: Vec::new(),
             may_be_missing: false,
         };
         let is_sloppy = options.iter().any(|option| option == "sloppy");
@@ -98,7 +98,7 @@ impl Wanted {
             Some(("mode", name)) => self.f2fs.log_mode = Some(name.parse().map_err(anyhow::Error::msg)?),
             Some(("ipu", text)) => self.f2fs.in_place_below = Some(in_place(text)?),
             Some(("stage", path)) => self.stage = Some(PathBuf::from(path)),
-            Some(("atomic", names)) => self.atomic_names = Some(names.parse().map_err(anyhow::Error::msg)?),
+            Some(("atomic", names)) => self.atomic_names.push(names.parse().map_err(anyhow::Error::msg)?),
             Some(("size", text)) => self.size = Some(bytes(text)?),
             Some((name, _)) if name.starts_with("x-") || name == "comment" => (),
             Some(_) => return Ok(Known::No),

@@ -12,7 +12,7 @@ use super::super::volume::Volume;
 use super::plan::{Drafts, Plan};
 use crate::api::{FsError, FsResult, Ino, NewNode};
 use crate::atomic::DraftId;
-use crate::drafts::{Claimable, Cost, DraftHost, FileOf};
+use crate::drafts::{Claimable, Cost, DraftHost, FileOf, NoSpills, PlansSpill};
 use crate::f2fs::format::DataAddress;
 use crate::pages::{PagedFile, Pages};
 
@@ -60,8 +60,11 @@ impl Claimable for File {
     }
 }
 
+impl PlansSpill<File> for Plan {}
+
 impl DraftHost for Volume {
     type Plan = Plan;
+    type Spills<'a> = NoSpills;
 
     const NAME_COST: Cost = NAME_COST;
 
