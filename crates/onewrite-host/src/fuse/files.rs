@@ -86,7 +86,7 @@ impl<F: Mountable> Server<F> {
     async fn truncate_opened(&self, open: Open, uid: u32) -> Answer<()> {
         let writer = if uid == 0 { Writer::KeepsSetId } else { Writer::DropsSetId };
         self.drop_privileges(open.ino, writer).await?;
-        match self.draft_to_change(open, Change::Cut).await? {
+        match self.draft_to_change(open, Change::Other).await? {
             Some(draft) => self.fs.draft_set_size(draft, open.ino, 0).await?,
             None => {
                 let changes = AttributeChanges { size: Some(0), ..AttributeChanges::default() };
@@ -170,7 +170,9 @@ impl<F: Mountable> Server<F> {
     /// leave the kernel's cache before the program gets its answer.
     pub(super) async fn sync(&self, open: Open, what: Synced) -> Answer<Vec<Ino>> {
         if let Some(draft) = self.handles.begun_by_change(open) {
-            return Ok(self.commit_together(&[(open.ino, draft)]).await?.stale);
+            let stale = self.commit_together(&[(open.ino, draft)]).await?.stale;
+            self.handles.note_committed(open);
+            return Ok(stale);
         }
         match what {
             Synced::Data => self.fs.fdatasync(open.ino).await?,

@@ -6,7 +6,7 @@
 //!   handles share, shows nobody else what the owner did not commit. A direct owner puts nothing into that cache.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fuser::Errno;
 use onewrite_fs::{DraftId, Ino};
@@ -60,7 +60,7 @@ struct Owner {
 /// A change of a file through an open handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// The file becomes shorter.
+    /// The file becomes shorter, but not empty, behind a commit of this handle.
     Cut,
     /// Anything else.
     Other,
@@ -90,6 +90,8 @@ pub(super) struct Handles {
     last: Cell<u64>,
     open: RefCell<BTreeMap<(Ino, u64), Manners>>,
     owners: RefCell<BTreeMap<Ino, Owner>>,
+    /// Handles that committed drafts begun by changes.
+    committed: RefCell<BTreeSet<(Ino, u64)>>,
 }
 
 impl Handles {
@@ -104,6 +106,7 @@ impl Handles {
     /// Counts an open file out; returns the draft that it owned.
     pub(super) fn close(&self, open: Open) -> Option<DraftId> {
         self.open.borrow_mut().remove(&(open.ino, open.handle));
+        self.committed.borrow_mut().remove(&(open.ino, open.handle));
         self.disown(open)
     }
 
@@ -140,6 +143,18 @@ impl Handles {
         let owners = self.owners.borrow();
         let owner = owners.get(&open.ino).filter(|owner| owner.handle == open.handle)?;
         (owner.begun == Begun::ByChange).then_some(owner.draft)
+    }
+
+    /// Notes that an `fsync` of this handle committed a draft.
+    pub(super) fn note_committed(&self, open: Open) {
+        if self.open.borrow().contains_key(&(open.ino, open.handle)) {
+            self.committed.borrow_mut().insert((open.ino, open.handle));
+        }
+    }
+
+    /// Whether [`Handles::note_committed`] was called.
+    pub(super) fn has_committed(&self, open: Open) -> bool {
+        self.committed.borrow().contains(&(open.ino, open.handle))
     }
 
     /// Notes a change of the draft that the handle owns.

@@ -68,8 +68,8 @@ impl<F: Mountable> Server<F> {
         };
         if let Some(size) = change.size {
             let open = Open { ino, handle: change.handle };
-            let kind =
-                if size < self.fs.attributes(ino).await?.size { handles::Change::Cut } else { handles::Change::Other };
+            let is_cut = (1..self.fs.attributes(ino).await?.size).contains(&size) && self.handles.has_committed(open);
+            let kind = if is_cut { handles::Change::Cut } else { handles::Change::Other };
             if let Some(draft) = self.draft_to_change(open, kind).await? {
                 self.fs.draft_set_size(draft, ino, size).await?;
                 changes.size = None;

@@ -88,6 +88,60 @@ equal(content('source'), b'')
     place.unmount();
 }
 
+/// SQLite makes a database shorter behind its last sync; that must not keep others from it.
+#[test]
+fn a_file_cut_behind_a_commit_can_be_written_by_others() {
+    let Some(mut place) = Mounted::new(64, "data=data+async,atomic=f*") else { return };
+    run(
+        &place,
+        "
+one = os.open('f', os.O_RDWR | os.O_CREAT)
+os.pwrite(one, b'a' * 20000, 0)
+os.ftruncate(one, 16000)
+other = os.open('f', os.O_RDWR)
+equal(refusal(os.pwrite, other, b'x', 0), 'EBUSY')
+os.fsync(one)
+os.ftruncate(one, 8000)
+equal(len(content('f')), 16000)
+os.pwrite(other, b'x', 0)
+equal(content('f'), b'a' * 8000)
+equal(refusal(os.pwrite, one, b'y', 0), 'EBUSY')
+os.fsync(other)
+equal(content('f'), b'x' + b'a' * 7999)
+os.ftruncate(one, 4000)
+os.pwrite(one, b'more', 4000)
+equal(refusal(os.pwrite, other, b'z', 0), 'EBUSY')
+os.fsync(one)
+os.ftruncate(one, 0)
+equal(refusal(os.pwrite, other, b'z', 0), 'EBUSY')
+os.close(one)
+equal(content('f'), b'x' + b'a' * 3999 + b'more')
+os.ftruncate(other, 100)
+os.close(other)
+equal(len(content('f')), 4004)
+",
+    );
+    place.unmount();
+}
+
+#[test]
+fn a_synchronous_write_to_a_marked_file_commits() {
+    let write = "
+for (name, flag) in [('f1', FLAGS[0]), ('g', FLAGS[1])]:
+    file = os.open(name, os.O_RDWR | os.O_CREAT | flag)
+    os.write(file, b'durable')
+    equal(content(name), b'durable')
+    os.close(file)
+    equal(content(name), b'durable')
+";
+    let Some(mut place) = Mounted::new(64, "data=data+async,atomic=f*,atomic=g") else { return };
+    run(&place, &format!("FLAGS = [os.O_DSYNC, os.O_SYNC]{write}"));
+    place.unmount();
+    let Some(mut place) = place.mounted("data=data+async,atomic=f*,atomic=g,sync") else { return };
+    run(&place, &format!("FLAGS = [os.O_TRUNC, os.O_TRUNC]{write}"));
+    place.unmount();
+}
+
 #[test]
 fn an_attribute_makes_a_file_atomic_on_every_mount_and_other_modes_refuse_to_write_it() {
     let Some(place) = Mounted::new(64, "data=data+async") else { return };
