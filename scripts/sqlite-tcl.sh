@@ -46,12 +46,15 @@ for mode in $modes; do
   rm -f "$room/image"
   "$onewrite" mkfs "$room/image" --size 2GiB > "$room/made"
   "$onewrite" mount "$room/image" "$room/mnt" --log "$room/log" -o "data=$mode,cache=256M"
-  passed=0 as_host=0 cases=0
+  passed=0 idle=0 as_host=0 cases=0
   for test in "${tests[@]}"; do
     [ -n "${host[$test]:-}" ] || host[$test]=$(run "$room/host" "$test")
     mount=$(run "$room/mnt" "$test")
     read -r errors count _ <<< "$mount"
-    if [ "$errors" = 0 ]; then
+    if [ "$errors" = 0 ] && [ "$count" -le 1 ]; then
+      # It found nothing to test here, for example no journal.
+      idle=$((idle + 1))
+    elif [ "$errors" = 0 ]; then
       passed=$((passed + 1)) cases=$((cases + count))
     elif [ "$errors" != - ] && [ "$(tail -n +2 <<< "$mount")" = "$(tail -n +2 <<< "${host[$test]}")" ]; then
       as_host=$((as_host + 1)) cases=$((cases + count))
@@ -64,6 +67,6 @@ for mode in $modes; do
   "$onewrite" umount "$room/mnt"
   e2fsck -fn "$room/image" > "$room/found" 2>&1 ||
     { echo "FAILED: e2fsck:"; cat "$room/found"; failed=$((failed + 1)); }
-  echo "$mode: of ${#tests[@]} tests $passed passed, $as_host fail as on the host; $cases cases"
+  echo "$mode: of ${#tests[@]} tests $passed passed, $idle have nothing to do, $as_host fail as on the host; $cases cases"
 done
 [ $failed = 0 ] && echo "all passed" || exit 1

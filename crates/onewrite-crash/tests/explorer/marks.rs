@@ -55,6 +55,14 @@ fn random_operations_reach_what_a_journal_fears() {
 }
 
 #[test]
+fn random_drafts_spill() {
+    let options = ExploreOptions { seed: 1, ..options(2_500) };
+    let report = explored(Ext4Subject::new(Mode::Data), "atomic:80", CrashPlan::new(&options));
+    let cuts = ["draft spilled", "commit moves spilled pages", "spilled pages dropped with their draft"];
+    assert_seen(&report, &cuts, |count| count.at_cut);
+}
+
+#[test]
 fn open_files_leave_orphans_to_the_mount() {
     let lose = |at| format!("open /f{at} {at}; unlink /f{at}; create /g{at}; fsync /g{at}");
     let lost: Vec<String> = (0..4).map(lose).collect();

@@ -164,7 +164,7 @@ impl TinyLog {
         self.pages.write_pages(self, file, range.clone()).await?;
         self.pages.wait_for_writes(&**file).await;
         self.pages.discard(file.number, range.clone());
-        self.pages.write_past_cache(self, file, first, pages).await?;
+        self.pages.write_past_cache(self, file, (first..).zip(pages).collect()).await?;
         file.size.set(file.size.get().max(range.end * PAGE_BYTES));
         Ok(())
     }

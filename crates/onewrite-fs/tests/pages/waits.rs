@@ -91,7 +91,7 @@ fn a_read_that_waits_for_a_direct_write_goes_on_and_its_read_ahead_takes_no_old_
             let reading = tiny.runtime().start(reading);
             tiny.runtime().sleep(Nanos::from_secs(1)).await;
             assert!(!tiny.pages.holds(page_key(&*file, 5)), "read while it is being written");
-            tiny.pages.write_past_cache(&*tiny, &file, 5, vec![Page::from_slice(&[2; PAGE_SIZE])]).await?;
+            tiny.pages.write_past_cache(&*tiny, &file, vec![(5, Page::from_slice(&[2; PAGE_SIZE]))]).await?;
             drop(overwriting);
             assert_eq!(reading.await?[0], if page == 5 { 2 } else { 1 });
             assert_eq!(tiny.read(&file, 5 * PAGE_BYTES, PAGE_BYTES, BUFFERED).await?, [2; PAGE_SIZE]);

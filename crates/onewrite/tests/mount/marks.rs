@@ -129,16 +129,16 @@ fn a_synchronous_write_to_a_marked_file_commits() {
     let write = "
 for (name, flag) in [('f1', FLAGS[0]), ('g', FLAGS[1])]:
     file = os.open(name, os.O_RDWR | os.O_CREAT | flag)
-    os.write(file, b'durable')
-    equal(content(name), b'durable')
+    os.write(file, CONTENT)
+    equal(content(name), CONTENT)
     os.close(file)
-    equal(content(name), b'durable')
+    equal(content(name), CONTENT)
 ";
     let Some(mut place) = Mounted::new(64, "data=data+async,atomic=f*,atomic=g") else { return };
-    run(&place, &format!("FLAGS = [os.O_DSYNC, os.O_SYNC]{write}"));
+    run(&place, &format!("FLAGS, CONTENT = [os.O_DSYNC, os.O_SYNC], b'durable'{write}"));
     place.unmount();
     let Some(mut place) = place.mounted("data=data+async,atomic=f*,atomic=g,sync") else { return };
-    run(&place, &format!("FLAGS = [os.O_TRUNC, os.O_TRUNC]{write}"));
+    run(&place, &format!("FLAGS, CONTENT = [os.O_TRUNC, 0], b'another'{write}"));
     place.unmount();
 }
 

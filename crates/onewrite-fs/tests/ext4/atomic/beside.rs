@@ -1,7 +1,7 @@
 //! Drafts that spill, where it is narrow or another task is beside them: volumes of many groups, disks full of crumbs,
 //! changes between the steps of a long write, a device that fails behind the commit.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
@@ -84,13 +84,13 @@ fn what_comes_between_the_steps_of_a_write_waits_for_the_last() {
                 fs.drop_caches();
                 let draft = fs.begin_draft()?;
                 fs.claim(draft, one).await?;
-                let (writer, done) = (Rc::clone(&fs), Rc::new(Cell::new(false)));
+                let (writer, done) = (Rc::clone(&fs), Rc::new(RefCell::new(None)));
                 let ended = Rc::clone(&done);
                 port.runtime().spawn(async move {
                     let bytes = vec![9; 12 * MIB as usize];
                     let position = Position::At(20_000);
-                    writer.draft_write(draft, one, position, Content::Bytes(&bytes)).await.expect("write");
-                    ended.set(true);
+                    let written = writer.draft_write(draft, one, position, Content::Bytes(&bytes)).await;
+                    *ended.borrow_mut() = Some(written);
                 });
                 pause(&port, reads).await;
                 match beside {
@@ -105,9 +105,12 @@ fn what_comes_between_the_steps_of_a_write_waits_for_the_last() {
                 fs.commit_drafts(&[draft]).await?;
                 let nines = count(&content(&fs, one).await, 9);
                 assert!(nines == 0 || nines == 12 * MIB, "{beside:?} after {reads} reads: {nines} bytes of a write");
-                while !done.get() {
+                while done.borrow().is_none() {
                     port.runtime().sleep(Nanos::from_millis(1)).await;
                 }
+                // A write that begins beside a commit is refused.
+                let is_refused = matches!(*done.borrow(), Some(Err(FsError::Busy(_))));
+                assert!(is_refused || matches!(*done.borrow(), Some(Ok(20_000))), "{beside:?}: {:?}", done.borrow());
                 fs.commit_drafts(&[draft]).await?;
                 let size = fs.attributes(one).await?.size as usize;
                 fs.end_draft(draft).await?;
@@ -224,7 +227,8 @@ fn spilled_pages_that_were_dropped_need_nothing_in_the_commit() {
         }
         fs.draft_set_size(draft, one, 0).await?;
         fs.sync().await?;
-        assert!(fs.space().await?.blocks_free + 20 > free, "what the draft dropped is free again");
+        let now = fs.space().await?.blocks_free;
+        assert!(now + 20 > free, "what the draft dropped is free again: {free} blocks before, {now} now");
         for name in 0.. {
             if fs.draft_create(names, fs.root(), format!("{name}").as_bytes(), NewNode::FILE).await.is_err() {
                 break;
