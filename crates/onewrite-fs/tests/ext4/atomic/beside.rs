@@ -228,7 +228,8 @@ fn spilled_pages_that_were_dropped_need_nothing_in_the_commit() {
         fs.draft_set_size(draft, one, 0).await?;
         fs.sync().await?;
         let now = fs.space().await?.blocks_free;
-        assert!(now + 20 > free, "what the draft dropped is free again: {free} blocks before, {now} now");
+        // 32 are kept for trees while anything is reserved.
+        assert!(now + 50 > free, "what the draft dropped is free again: {free} blocks before, {now} now");
         for name in 0.. {
             if fs.draft_create(names, fs.root(), format!("{name}").as_bytes(), NewNode::FILE).await.is_err() {
                 break;
