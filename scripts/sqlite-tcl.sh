@@ -67,6 +67,7 @@ for mode in $modes; do
   "$onewrite" umount "$room/mnt"
   e2fsck -fn "$room/image" > "$room/found" 2>&1 ||
     { echo "FAILED: e2fsck:"; cat "$room/found"; failed=$((failed + 1)); }
-  echo "$mode: of ${#tests[@]} tests $passed passed, $idle have nothing to do, $as_host fail as on the host; $cases cases"
+  echo "$mode: of ${#tests[@]} tests $passed passed, $idle have nothing to do, $as_host fail as on the host;" \
+    "$cases cases"
 done
 [ $failed = 0 ] && echo "all passed" || exit 1

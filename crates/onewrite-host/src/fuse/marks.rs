@@ -78,9 +78,9 @@ impl<F: Mountable> Server<F> {
         Ok(self.handles.open_draft(open)?)
     }
 
-    /// Commits what another open file cut off a marked file behind its last commit, if it did nothing else. SQLite makes
-    /// a database shorter behind its last sync; without this nobody else could write to it before its next one. An
-    /// emptied file does not count: a program that is about to write it anew may die.
+    /// Commits what another open file cut off a marked file behind its last commit, if it did nothing else. SQLite
+    /// makes a database shorter behind its last sync; without this nobody else could write to it before its next one.
+    /// An emptied file does not count: a program that is about to write it anew may die.
     async fn commit_lone_cut(&self, ino: Ino) -> Answer<()> {
         match self.handles.lone_cut(ino) {
             Some(draft) => self.commit_together(&[(ino, draft)]).await.map(drop),
