@@ -139,7 +139,7 @@ pub(crate) trait PlansSpill<F> {
 }
 
 /// A place on the device for private pages. The methods that are here are those of a file system that has none.
-pub(crate) trait Spills<H: DraftHost + ?Sized> {
+pub(crate) trait Spills<H: DraftHost> {
     /// Waits until blocks that a change freed can be had, and returns whether a change that found no space may try
     /// again. `available` is `None` before the first try.
     ///
