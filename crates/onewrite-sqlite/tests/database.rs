@@ -145,15 +145,16 @@ fn a_transaction_of_more_than_memory_needs_no_journal() {
 #[test]
 fn what_is_refused_as_too_much_goes_through_a_real_journal() {
     let image = Image::new();
-    // One commit changes a quarter of the cache at most: two names, 56 blocks each, and not much more.
-    let options = MountOptions { cache_pages: 4 * 114, ..MountOptions::new(Mode::Data) };
+    // One commit changes a quarter of the cache at most: three names, 55 blocks each, and three more.
+    let options = MountOptions { cache_pages: 4 * 168, ..MountOptions::new(Mode::Data) };
     let mounted = Mounted::new(&image.0, options);
     let database = made(&mounted, "PERSIST");
     add(&database, 1).unwrap();
     assert!(!is_there(&mounted, "/db-journal"), "a batch did as long as there was room");
     let names = mounted.volume.atomic().unwrap();
-    names.create("/one").unwrap();
-    names.create("/two").unwrap();
+    for name in ["/one", "/two", "/three"] {
+        names.create(name).unwrap();
+    }
     add(&database, 2).unwrap();
     assert!(is_there(&mounted, "/db-journal"), "the commit had no room for it");
     assert_eq!((judge(&database), judge(&mounted.open("/db", "DELETE"))), (2, 2));

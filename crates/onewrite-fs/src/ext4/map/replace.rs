@@ -65,7 +65,7 @@ impl Extents<'_> {
     /// lock and saves the inode.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`], device errors and damage, if a part may have changed.
+    /// No space, device errors and damage; a part may have changed then.
     pub(in crate::ext4) async fn replace(
         &self,
         handle: &mut Handle,
