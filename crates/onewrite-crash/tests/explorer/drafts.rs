@@ -60,6 +60,18 @@ fn a_commit_without_a_block_waits_for_the_commit_under_way() {
     }
 }
 
+/// The file that held spilled pages goes one transaction later: between the two it must name no block any more. Other
+/// drafts and writes fill the first transaction.
+#[test]
+fn a_cut_between_a_commit_and_the_end_of_its_spill_file_leaves_a_sound_tree() {
+    let script = "create /a; append /a 5000 1; create /q; append /q 1100000 2; sync >> draft 0 write /a 0 1500000 3; \
+        sync; write /q 0 800000 4; commit 0; create /z; fsync /z";
+    for mode in [Mode::Data, Mode::DataAsync] {
+        let report = explored(script, mode);
+        assert!(report.is_sound() && report.states > 10, "{mode}: {:#?}", report.violations);
+    }
+}
+
 #[test]
 fn a_file_created_in_a_draft_leaves_nothing_without_a_commit() {
     for mode in [Mode::Data, Mode::Ldj, Mode::Sdj] {

@@ -324,6 +324,7 @@ impl Shares<'_> {
 
     /// Frees the blocks that [`Shares::allocate_targets`] gave to `holes`.
     async fn free_again(&self, holes: &[TargetRun]) -> FsResult<()> {
+        onewrite_block::reached!("refused share gives blocks back", !holes.is_empty());
         for (node, pages) in holes {
             self.contents().free_blocks_of(node, pages.clone()).await?;
         }

@@ -207,7 +207,6 @@ impl Contents<'_> {
     /// exclusively, and has neither dirty pages nor pages being written there.
     pub(super) async fn free_blocks_of(&self, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {
         loop {
-            onewrite_block::reached!("refused share gives blocks back");
             let mut handle = self.journal().start(FREE_CREDITS + MAP_CREDITS + 1).await?;
             let _map = node.map_lock().write().await;
             let Some(taken) = self.extents().take_extent(&mut handle, node, pages.clone()).await? else {

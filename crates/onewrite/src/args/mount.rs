@@ -56,7 +56,8 @@ const OPTIONS: &str = "\
   discard_stage    give up what fsyncs staged, if something else wrote since
                    or the staging area is not there
   atomic=GLOB      files whose name fits (*.db) are atomic: fsync commits
-                   their changes, the last close drops what it left
+                   their changes, the last close drops what it left;
+                   may be given more than once
   nodelalloc       allocate blocks when files are written to
   allow_other      let other users in, as permissions say
   dev, suid        let device nodes and set-user-ID programs work (root only)
