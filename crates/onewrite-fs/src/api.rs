@@ -451,7 +451,8 @@ pub trait FileSystem: FileView {
     /// Sets all counters to zero.
     fn reset_counters(&self);
 
-    /// Writes everything home and marks the file system clean. The caller must not use the file system afterwards.
+    /// Writes everything home and marks the file system clean. Deletes files without a name, though they are open. The
+    /// caller must not use the file system afterwards.
     async fn unmount(&self) -> FsResult<()>;
 }
 

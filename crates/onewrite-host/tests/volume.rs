@@ -89,6 +89,25 @@ fn an_open_file_lives_without_a_name() {
 }
 
 #[test]
+fn files_without_a_name_are_gone_when_their_volume_closes_before_them() {
+    for mode in [Mode::Ordered, Mode::Data, Mode::DataAsync] {
+        let image = Image::new();
+        let volume = image.open(mode);
+        let free = volume.space().unwrap();
+        let files = ["/a", "/b", "/c"].map(|path| volume.create(path).unwrap());
+        for (file, path) in files.iter().zip(["/a", "/b", "/c"]) {
+            file.write_at(0, &[7; 300_000]).unwrap();
+            volume.remove(path).unwrap();
+        }
+        volume.clone().close().unwrap();
+        image.check();
+        drop(files);
+        let space = image.open(mode).space().unwrap();
+        assert_eq!((space.blocks_free, space.inodes_free), (free.blocks_free, free.inodes_free), "{mode:?}");
+    }
+}
+
+#[test]
 fn threads_share_a_volume_and_syncs_of_all_are_kept() {
     const THREADS: u8 = 8;
     let image = Image::new();

@@ -33,6 +33,17 @@ def test_what_was_written_is_there_when_it_is_opened_again(image: Path) -> None:
     assert refused.value.errno == errno.EROFS
 
 
+def test_an_open_file_without_a_name_is_gone_when_the_image_is_closed(image: Path) -> None:
+    with onewrite.Fs(image) as fs:
+        fs.pipe("/f", b"x" * 100_000)
+        kept = fs.open("/f")
+        fs.rm("/f")
+        assert kept.read(1) == b"x"
+    with onewrite.Fs(image) as fs:
+        assert fs.ls("/") == [] or fs.ls("/", detail=False) == ["/lost+found"]
+    del kept
+
+
 def test_directories_tell_what_is_in_them(fs: onewrite.Fs) -> None:
     fs.makedirs("/a/b")
     fs.pipe("/a/f", b"12345")

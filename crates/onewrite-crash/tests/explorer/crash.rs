@@ -124,6 +124,8 @@ fn unmounting_waits_for_a_transaction_that_is_committing() {
         for seed in 1..=8 {
             let options = ExploreOptions { seed, commit_interval: Nanos::from_millis(50), ..ExploreOptions::default() };
             assert_sound(&explored("create /a; pause 50", mode, &options));
+            let text = "create /a; append /a 30000 1; open /a 0; unlink /a; create /b; open /b 1; unlink /b; pause 20";
+            assert_sound(&explored(text, mode, &options));
             let text = "create /a; sync >> open /a 0; unlink /a; pause 20; close 0; pause 50";
             assert_sound(&explored(text, mode, &options));
         }

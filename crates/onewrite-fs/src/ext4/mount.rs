@@ -222,6 +222,7 @@ impl Volume {
     pub(super) async fn unmount(&self) -> FsResult<()> {
         self.check_mounted()?;
         Drafting(self).end_all().await?;
+        self.contents().delete_nameless().await?;
         if self.scope() != Scope::Full {
             self.contents().write_everything().await?;
         }

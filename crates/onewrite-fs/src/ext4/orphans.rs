@@ -28,6 +28,11 @@ impl Orphans {
         self.numbers.borrow().contains(&number)
     }
 
+    /// The numbers on the list.
+    pub(super) fn all(&self) -> Vec<InodeNo> {
+        self.numbers.borrow().clone()
+    }
+
     /// Replaces the list by `chain`, its head first.
     fn set(&self, chain: impl DoubleEndedIterator<Item = InodeNo>) {
         *self.numbers.borrow_mut() = chain.rev().collect();

@@ -191,6 +191,27 @@ impl Contents<'_> {
         self.delete(handle, node).await
     }
 
+    /// Deletes the inodes without a name that are still open: nobody reaches them once the image is unmounted. One that
+    /// cannot be deleted is left to the next mount.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(super) async fn delete_nameless(&self) -> FsResult<()> {
+        for number in self.orphans().all() {
+            let Some(node) = self.inodes().get(number) else { continue };
+            let _held = node.lock().write().await;
+            if node.is_deleted() || node.inode().links > 0 {
+                continue;
+            }
+            let handle = self.journal().start(DELETE_CREDITS).await?;
+            match self.delete(handle, &node).await {
+                Err(FsError::Damaged { .. }) => (),
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
     /// Frees the blocks of `pages` in this transaction, with [`FREE_CREDITS`] for each extent, and drops the pages from
     /// the cache. The caller holds the node's lock exclusively.
     pub(super) async fn free_range(&self, handle: &mut Handle, node: &Rc<Node>, pages: Range<u64>) -> FsResult<()> {

@@ -279,6 +279,29 @@ fn an_open_file_without_a_name_is_gone_after_the_next_mount() {
 }
 
 #[test]
+fn an_open_file_without_a_name_is_gone_after_unmount() {
+    let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        for (name, length) in [("large", 3_000_000), ("small", 10)] {
+            let file = put(&fs, fs.root(), name, &vec![7; length]).await?;
+            fs.open(file).await?;
+            fs.sync().await?;
+            fs.unlink(fs.root(), name.as_bytes()).await?;
+        }
+        fs.sync().await
+    });
+    let shown = image(disk);
+    assert_clean(&shown);
+    let disk = Box::new(RamDisk::with_image(shown.clone(), Geometry::plain("ram", shown.pages())));
+    let options = F2fsOptions { read_only: true, ..F2fsOptions::default() };
+    with_mount(disk, options, Left::AsItIs, |fs, _| async move {
+        let space = fs.space().await?;
+        assert_eq!(space.blocks - space.blocks_free, 2, "the root and its names");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_damaged_chain_keeps_out_writers_and_not_readers() {
     let ((), disk) =
         with_mount(Box::new(new_disk(64 * MIB)), F2fsOptions::default(), Left::AsItIs, async |fs: Rc<F2fs>, _| {

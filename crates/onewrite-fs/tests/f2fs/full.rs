@@ -191,6 +191,31 @@ fn whole_segments_are_enough_where_nothing_is_threaded() {
     }
 }
 
+/// A log that finds no segment stands somewhere for the checkpoint, and in no segment that is still called free.
+#[test]
+fn an_fsync_of_more_than_is_free_cleans_and_goes_on_in_whole_segments() {
+    for seed in 1..4 {
+        let options = F2fsOptions { log_mode: LogMode::Lfs, cache_pages: 100_000, ..F2fsOptions::default() };
+        let disk: Box<dyn Device> = Box::new(new_disk(256 * MIB));
+        let ((), disk) = with_mount(disk, options, Left::Unmounted, move |fs, _| async move {
+            let mut choices = Choices::new(seed);
+            let pages = fs.space().await?.blocks_free * 3 / 4;
+            let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+            write(&fs, ino, 0, &vec![1; (pages * PAGE) as usize]).await?;
+            fs.fsync(ino).await?;
+            for round in 0..5_u8 {
+                for _ in 0..pages / 2 {
+                    write(&fs, ino, choices.below(pages) * PAGE, &[round; PAGE as usize]).await?;
+                }
+                fs.fsync(ino).await?;
+                fs.check().expect("the state in memory");
+            }
+            Ok(())
+        });
+        assert_clean(&image(disk));
+    }
+}
+
 /// Whether a log of either checkpoint of the image threads through a used segment.
 fn has_threaded_log(image: &onewrite_block::Image) -> bool {
     let bytes = |block: u64| image.page(Lpn(block)).bytes();

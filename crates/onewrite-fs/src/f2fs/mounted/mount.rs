@@ -156,6 +156,8 @@ impl Volume {
         }
         if !self.options.read_only {
             Drafting(self).end_all().await?;
+            self.check_writable()?;
+            self.contents().delete_nameless().await?;
             self.sync_everything().await?;
             self.checkpoints().checkpoint_for(Reason::Unmount).await?;
             self.checkpoints().close_stage().await?;

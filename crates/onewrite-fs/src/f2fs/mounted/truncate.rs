@@ -162,6 +162,22 @@ impl Contents<'_> {
         self.delete(file).await
     }
 
+    /// Deletes the inodes without a name that are still open: nobody reaches them once the image is unmounted.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn delete_nameless(&self) -> FsResult<()> {
+        for nid in self.orphans.all() {
+            let Some(file) = self.files.get(nid) else { continue };
+            let _held = file.lock().write().await;
+            let _changes = self.changes.read().await;
+            if !file.is_deleted() && file.links() == 0 {
+                self.delete(&file).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// See `FileSystem::allocate`. The caller holds the file's lock alone, and `changes`.
     pub(super) async fn allocate_file(&self, file: &Rc<File>, bytes: Range<u64>, what: Allocation) -> FsResult<()> {
         self.move_out_content(file).await?;

@@ -121,8 +121,8 @@ impl Space {
     /// Lets a log that has nothing left look again, for example after a checkpoint.
     pub(in crate::f2fs) fn look_again(&mut self) {
         for kind in LogKind::ALL {
-            // In a zone it stood in for the checkpoint only.
-            if self.sections.has_zones() && self.astray[kind as usize] {
+            // It stood in a used section for the checkpoint only.
+            if self.sections.are_whole() && self.astray[kind as usize] {
                 self.logs[kind as usize].end();
             }
             if self.log(kind).is_full() {
@@ -170,6 +170,7 @@ impl Space {
         let found = &self.segments[segment.0 as usize];
         let Some(first) = (0..BLOCKS).find(|index| !found.is_used(*index)) else { return false };
         self.logs[kind as usize].position = LogPosition { segment, next: first as u16, is_threaded: true };
+        self.take_section(segment);
         self.segments[segment.0 as usize].set_log(kind);
         self.changed.insert(segment);
         true

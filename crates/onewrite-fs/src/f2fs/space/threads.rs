@@ -45,7 +45,8 @@ impl Space {
             .max_by_key(|segment| (open(segment), std::cmp::Reverse(segment.0)))
     }
 
-    /// The segment of a log's sort with fewest blocks in use in which no log stands, with the block of its summary.
+    /// The segment of a log's sort with fewest blocks in use in which no log stands, with the block of its summary. A
+    /// free one only if there is no other.
     pub(in crate::f2fs) fn emptiest(&self, kind: LogKind) -> Option<(SegmentNo, BlockNo)> {
         let stand = self.logs.each_ref().map(Log::segment);
         let numbers = (0..self.segments.len() as u32).map(SegmentNo).filter(|segment| !stand.contains(segment));
@@ -53,7 +54,11 @@ impl Space {
             let found = &self.segments[segment.0 as usize];
             found.used() == 0 || found.holds_nodes() == kind.is_node()
         });
-        let segment = alike.min_by_key(|segment| (self.segments[segment.0 as usize].used(), segment.0))?;
+        let rank = |segment: &SegmentNo| {
+            let used = self.segments[segment.0 as usize].used();
+            (usize::from(used) == BLOCKS, self.free.contains(*segment), used, segment.0)
+        };
+        let segment = alike.min_by_key(rank)?;
         Some((segment, self.layout.ssa + u64::from(segment.0)))
     }
 
