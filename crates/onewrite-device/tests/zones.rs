@@ -1,10 +1,11 @@
 //! Open-channel and zoned devices: their rules, and what a power cut leaves of zones.
 
 use onewrite_block::{
-    Cause, Choices, Completion, DeviceError, Durable, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, PowerLoss,
-    Request, Token, Zones,
+    Cause, Choices, Completion, Device, DeviceError, Durable, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut,
+    PowerLoss, Request, Token, Zones,
 };
-use onewrite_device::{Age, Layer, Profile};
+use onewrite_device::ftl::{Ftl, FtlDevice, Open, OpenPlan};
+use onewrite_device::{Age, Layer, MediumFaults, Profile};
 
 /// A device of 128 MiB: zones of 2 MiB, or 4 MiB (`zns`).
 fn device(profile: &str) -> (Box<dyn PowerCut>, Zones) {
@@ -201,4 +202,150 @@ fn what_such_a_device_cannot_do_is_refused_with_a_cure() {
     let below = profile.translated();
     assert!(matches!(below.own_layer(), Some(Layer::Dftl { .. })), "PFTL for what writes anywhere");
     assert_eq!(below.device(Some(128 * MIB)).unwrap().geometry().zones, None);
+}
+
+/// A device of 128 MiB whose flash fails this often.
+fn failing(profile: &str, program_one_in: u64, erase_one_in: u64, seed: u64) -> FtlDevice {
+    let mut device = Profile::load(profile).unwrap().ftl_device(Some(128 * MIB)).unwrap();
+    let mut faults = MediumFaults::new(seed);
+    (faults.program_one_in, faults.erase_one_in) = (program_one_in, erase_one_in);
+    assert!(device.set_faults(faults), "zones can fail");
+    device
+}
+
+/// What a zone has, as far as the host knows.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    /// The number of the first page; the others follow.
+    first: u64,
+    pages: u64,
+}
+
+/// Writes into zones and resets them until the power goes or the device is worn out. Gives the zone and the pages of the write under way.
+fn use_zones(
+    device: &mut FtlDevice,
+    now: &mut Nanos,
+    choices: &mut Choices,
+    zones: (Zones, &mut [Written]),
+) -> (usize, u64) {
+    let (zones, known) = zones;
+    loop {
+        let at = choices.below(known.len() as u64) as usize;
+        let zone = &mut known[at];
+        let room = zones.zone_pages - zone.pages;
+        let count = (1 + choices.below(9)).min(room);
+        let (is_reset, first) = (count == 0 || choices.below(30) == 0, zone.first + zone.pages);
+        let operation = match is_reset {
+            true => Operation::Trim { start: zones.start(at as u64), count: zones.zone_pages },
+            false => write(zones.start(at as u64).offset(zone.pages), first..first + count),
+        };
+        device.submit(Token(0), Request::new(operation, Cause::Data), *now);
+        let mut completed = Vec::new();
+        while completed.is_empty() {
+            let Some(moment) = device.next_event().moment() else {
+                return (at, if is_reset { u64::MAX } else { count });
+            };
+            *now = moment;
+            device.advance(*now, &mut completed);
+        }
+        match completed.pop().expect("one").outcome {
+            Err(DeviceError::WornOut { .. }) => return (at, 0),
+            outcome => outcome.expect("failing blocks are replaced"),
+        };
+        match is_reset {
+            true => *zone = Written { first: first + 1000, pages: 0 },
+            false => zone.pages += count,
+        }
+    }
+}
+
+/// A zone has what was acknowledged, and of a write under way its beginning; a reset under way is over or has not begun.
+fn assert_kept(
+    device: &mut FtlDevice,
+    now: &mut Nanos,
+    zones: Zones,
+    (at, known): (usize, Written),
+    extra: u64,
+) -> u64 {
+    let start = zones.start(at as u64);
+    let found: Vec<Page> =
+        (0..zones.zone_pages).map(|offset| read(device, now, start.offset(offset), 1).remove(0)).collect();
+    let kept = found.iter().zip(known.first..).take_while(|(found, number)| **found == page(*number)).count() as u64;
+    let rest = &found[kept as usize..];
+    assert!(rest.iter().all(Page::is_zeros), "zone {at} has something behind page {kept}");
+    match extra {
+        u64::MAX => assert!(kept == 0 || kept == known.pages, "zone {at}: {kept} pages of {}", known.pages),
+        more => assert!((known.pages..=known.pages + more).contains(&kept), "zone {at}: {kept} of {}", known.pages),
+    }
+    kept
+}
+
+#[test]
+fn blocks_that_fail_are_replaced_and_nothing_acknowledged_is_lost_by_cuts_between() {
+    for profile in ["ocssd-huawei", "zns"] {
+        let mut bad = 0;
+        for seed in 0..120 {
+            let (mut device, mut now) = (failing(profile, 1200, 12, seed), Nanos::ZERO);
+            let (zones, mut choices) = (device.geometry().zones.unwrap(), Choices::new(seed));
+            let mut known = vec![Written::default(); 4];
+            (0..).zip(&mut known).for_each(|(at, zone)| zone.first = 1 + at * 1_000_000);
+            for _ in 0..3 {
+                device.arm(device.cut_points() + 200 + choices.below(3000));
+                let (at, extra) = use_zones(&mut device, &mut now, &mut choices, (zones, &mut known));
+                device.cut(&mut choices);
+                device.arm(device.cut_points() + 1 + choices.below(300));
+                while device.recover(now) == Err(DeviceError::PowerLost) {
+                    device.cut(&mut choices);
+                    device.arm(device.cut_points() + 1 + choices.below(3000));
+                }
+                device.arm(u64::MAX);
+                device.check().unwrap();
+                now += Nanos::from_secs(1);
+                for number in 0..known.len() {
+                    let extra = if number == at { extra } else { 0 };
+                    let zone = known[number];
+                    known[number].pages = assert_kept(&mut device, &mut now, zones, (number, zone), extra);
+                }
+            }
+            bad += device.bad_blocks();
+        }
+        assert!(bad > 120, "{profile}: {bad} bad blocks");
+    }
+}
+
+#[test]
+fn a_device_without_spare_blocks_refuses_writes_and_goes_on_reading() {
+    let (mut device, mut now) = (failing("ocssd-huawei", 40, 0, 5), Nanos::ZERO);
+    let zones = device.geometry().zones.unwrap();
+    let (mut written, mut refusal) = (0, None);
+    while refusal.is_none() {
+        match run(&mut device, &mut now, write(zones.start(0).offset(written), written..written + 1)).0 {
+            Ok(_) => written += 1,
+            Err(error) => refusal = Some(error),
+        }
+    }
+    assert!(matches!(refusal, Some(DeviceError::WornOut { .. })), "{refusal:?}");
+    let early = write(zones.start(1).offset(4), 0..1);
+    let (outcomes, _) = run_all(&mut device, &mut now, vec![early, write(zones.start(1), 0..1)]);
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(DeviceError::WornOut { .. }))), "{outcomes:?}");
+    for number in 0..written {
+        assert_eq!(read(&mut device, &mut now, zones.start(0).offset(number), 1), [page(number)]);
+    }
+    run(&mut device, &mut now, write(Lpn(3), 9..10)).0.expect("conventional pages have blocks of their own");
+    device.check().unwrap();
+}
+
+#[test]
+fn zones_wear_all_blocks_alike() {
+    let plan = OpenPlan::new(16 * 1024, 256, 0, u32::MAX).unwrap();
+    let (mut open, start) = (Open::new(plan), plan.zones.start(2).0 as u32);
+    let first = open.flash().blocks() - plan.zones.count as u32;
+    for number in 0..1000_u32 {
+        open.write(onewrite_device::ftl::Lpn(start)).unwrap();
+        open.trim(onewrite_device::ftl::Lpn(start)..onewrite_device::ftl::Lpn(start + 256)).unwrap();
+        assert!(number > 0 || open.flash().erase_counts().iter().sum::<u32>() == 1);
+    }
+    let counts = &open.flash().erase_counts()[first as usize..];
+    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(most - least <= 1 && *least > 5, "{counts:?}");
 }

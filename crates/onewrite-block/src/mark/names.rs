@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 385] = [
+pub const ALL: [(Room, &str); 391] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -453,4 +453,10 @@ pub const ALL: [(Room, &str); 385] = [
     (Room::Zones, "zone written to its end"),
     (Room::Zones, "open zone reset"),
     (Room::Zones, "zone reset"),
+    (Room::Zones, "zone write refused for wear"),
+    (Room::Zones, "zone block fails to erase"),
+    (Room::Zones, "zone moved for a failed program"),
+    (Room::Zones, "zone goes on behind a torn page"),
+    (Room::Zones, "block fails while a zone is moved there"),
+    (Room::Zones, "two blocks of one zone after a cut"),
 ];

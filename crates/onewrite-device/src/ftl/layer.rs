@@ -10,6 +10,7 @@ use super::counters::FtlCounters;
 use super::flash::{Flash, PowerLost};
 use super::rules::FtlRules;
 use crate::address::{FlashBlock, LogicalBlock, Lpn};
+use crate::ssd::MediumFaults;
 
 /// A translation layer.
 ///
@@ -65,6 +66,16 @@ pub trait Ftl: Debug + Send + Sync {
     /// Programmed pages of each zone, if the host writes zones itself.
     fn zone_pointers(&self) -> Vec<u64> {
         Vec::new()
+    }
+
+    /// Makes operations of the medium fail from now on. False if the layer's medium does not fail.
+    fn set_faults(&mut self, _: MediumFaults) -> bool {
+        false
+    }
+
+    /// Bad blocks, if they have used up the spare ones: the device takes no more writes.
+    fn worn_out(&self) -> Option<u32> {
+        None
     }
 
     /// Pages of the log, for a hybrid layer.

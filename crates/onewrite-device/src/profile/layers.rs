@@ -238,7 +238,15 @@ impl Profile {
             Layer::Bast { log_blocks } => Layer::Bast { log_blocks: log_blocks.or(flash.log_blocks) },
             other => other,
         };
-        Ok((model, layer.over(space)))
+        let mut ftl = layer.over(space);
+        if let Some(faults) = flash.faults()
+            && !ftl.set_faults(faults)
+        {
+            let what = "program_fails_one_in and erase_fails_one_in need the layer page or open";
+            let message = format!("{what}; this one is {}: take them out, or name another --ftl", layer.name());
+            return Err(Error::Profile { name: self.name.clone(), message });
+        }
+        Ok((model, ftl))
     }
 
     pub(super) fn lacks_flash(&self) -> Error {

@@ -171,7 +171,11 @@ impl Profile {
             let message = format!("its translation layer is {}; the event-driven SSD has --ftl page", flash.ftl.name());
             return Err(Error::Profile { name: self.name.clone(), message });
         }
-        Ok(Ssd::new(self.model(flash, buffer, capacity_bytes)?))
+        let mut ssd = Ssd::new(self.model(flash, buffer, capacity_bytes)?);
+        if let Some(faults) = flash.faults() {
+            ssd.set_faults(faults);
+        }
+        Ok(ssd)
     }
 
     /// An SSD with its flash in the file at `path`. Makes the file if there is none. Otherwise the device has the state

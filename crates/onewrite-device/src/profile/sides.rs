@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::gate::Queuing;
 use crate::hdd::Mechanics;
+use crate::ssd::MediumFaults;
 use crate::ssd::model::{MapLogKind, VictimPolicy};
 use crate::ssd::shape::FlashPlan;
 
@@ -200,6 +201,12 @@ pub struct FlashSide {
     /// Whether reads of the host go before programs and erases that wait at a die, with a layer of its own; `None`:
     /// where the device queues more than one command. The event-driven SSD always does so.
     pub reads_first: Option<bool>,
+    /// One program in this many fails on average; 0 for none. With the layers `page` and `open` (there: in zones).
+    #[serde(default)]
+    pub program_fails_one_in: u64,
+    /// One erase in this many fails on average; 0 for none. As for programs.
+    #[serde(default)]
+    pub erase_fails_one_in: u64,
     /// How the map log makes changes of the map durable.
     #[serde(default)]
     pub map_log: MapLogKind,
@@ -254,6 +261,14 @@ impl FlashSide {
         }
         let lacks_window = self.victim == Victim::Windowed && self.victim_window_blocks == 0;
         lacks_window.then_some("windowed victims need victim_window_blocks")
+    }
+
+    /// The random failures that the profile asks for.
+    pub(super) fn faults(&self) -> Option<MediumFaults> {
+        let (program_one_in, erase_one_in) = (self.program_fails_one_in, self.erase_fails_one_in);
+        let mut faults = MediumFaults::new(1);
+        (faults.program_one_in, faults.erase_one_in) = (program_one_in, erase_one_in);
+        (program_one_in > 0 || erase_one_in > 0).then_some(faults)
     }
 
     pub(super) fn plan(&self) -> FlashPlan {

@@ -51,7 +51,8 @@ impl MediumFaults {
         MediumFaults { chosen: Vec::new(), program_one_in: 0, erase_one_in: 0, read_one_in: 0, choices, counts: [0; 3] }
     }
 
-    fn strikes(&mut self, operation: MediumOperation) -> bool {
+    /// Whether the next operation of this kind fails.
+    pub(crate) fn strikes(&mut self, operation: MediumOperation) -> bool {
         let count = &mut self.counts[operation as usize];
         let number = *count;
         *count += 1;

@@ -5,7 +5,7 @@ use onewrite_block::{Choices, Device, Executor, Geometry, Image, RamDisk};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{Content, FileSystem, FileView, FsResult, Manner, NewNode, Position};
 
-use crate::support::f2fs_volume::{Left, assert_clean, new_zoned_disk, with_mount};
+use crate::support::f2fs_volume::{Left, assert_clean, new_failing_disk, new_zoned_disk, with_mount};
 use crate::support::volume::{image, load};
 use crate::support::{Scratch, run};
 
@@ -81,6 +81,53 @@ fn zones_are_written_in_order_cleaned_and_reset() {
     let ((), left) =
         with_mount(left, options, Left::Unmounted, |fs, _| async move { assert_holds(&fs, &newest).await });
     assert_clean(&image(left));
+}
+
+/// Moves of zones whose block failed, by F2FS and its cleaning beside them.
+#[test]
+fn failing_blocks_of_the_flash_are_replaced_below_the_file_system() {
+    let (sized, options) = (new_failing_disk(256 * MIB, 0, 60_000, 250), F2fsOptions::default());
+    let ((newest, moved), left) = with_mount(sized, options, Left::Unmounted, |fs, port| async move {
+        let newest = churn(&fs, 300, 8).await?;
+        Ok((newest, port.device().counters().moved_pages))
+    });
+    assert!(moved > 100, "{moved} pages of failing blocks were moved");
+    let ((), left) =
+        with_mount(left, options, Left::Unmounted, |fs, _| async move { assert_holds(&fs, &newest).await });
+    assert_clean(&image(left));
+}
+
+/// What was synced can still be read, and the refusal names the cause.
+#[test]
+fn a_worn_out_device_ends_writing_and_not_reading() {
+    let options = F2fsOptions::default();
+    let (synced, left) =
+        with_mount(new_failing_disk(256 * MIB, 0, 400, 0), options, Left::AsItIs, |fs, _| async move {
+            let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
+            let mut synced = 0_u64;
+            let error = loop {
+                let content = vec![synced as u8 + 1; CHUNK as usize];
+                let write =
+                    fs.write(file, Position::At(synced * CHUNK), Content::Bytes(&content), Manner::default()).await;
+                match write.map(drop) {
+                    Ok(()) => match fs.fsync(file).await {
+                        Ok(()) => synced += 1,
+                        Err(error) => break error,
+                    },
+                    Err(error) => break error,
+                }
+            };
+            assert!(error.to_string().contains("worn out"), "{error}");
+            assert!(
+                synced > 0 && fs.read(file, 0, CHUNK, Manner::default()).await?.to_vec().iter().all(|byte| *byte == 1)
+            );
+            Ok(synced)
+        });
+    let options = F2fsOptions { read_only: true, ..options };
+    with_mount(left, options, Left::AsItIs, move |fs, _| async move {
+        let newest: Vec<u8> = (1..=synced as u8).collect();
+        assert_holds(&fs, &newest).await
+    });
 }
 
 /// Behind an unmount nothing says that a zone was written since, unless the mount says it first.

@@ -82,7 +82,14 @@ impl Device for Anew {
 
 /// An open-channel SSD with an image on its zones, and a staging area of `stage_bytes` at its end.
 pub fn new_zoned_disk(size_bytes: u64, stage_bytes: u64) -> Box<dyn Device> {
-    let profile = Profile::load("ocssd-huawei").expect("a profile").with_tail(stage_bytes);
+    new_failing_disk(size_bytes, stage_bytes, 0, 0)
+}
+
+/// The same, of whose programs and erases one in so many fails; 0 for none.
+pub fn new_failing_disk(size_bytes: u64, stage_bytes: u64, programs: u64, erases: u64) -> Box<dyn Device> {
+    let mut profile = Profile::load("ocssd-huawei").expect("a profile").with_tail(stage_bytes);
+    let flash = profile.flash.as_mut().expect("flash");
+    (flash.program_fails_one_in, flash.erase_fails_one_in) = (programs, erases);
     let device = Box::new(Anew { device: profile.device(Some(size_bytes)).expect("a device"), begun: 0, last: 0 });
     let zones = device.geometry().zones;
     let mut options = MkfsOptions { stage_bytes, zones, ..MkfsOptions::new(size_bytes, &mut Choices::new(1)) };

@@ -43,14 +43,14 @@ use onewrite_block::{
 use rustc_hash::FxHashMap;
 
 use super::clock::Clock;
-use super::flash::{Area, Change, PowerLost};
+use super::flash::{Area, Change, Erased, PowerLost};
 use super::layer::Ftl;
 use super::rules::FtlRules;
-use crate::address::Lpn;
-use crate::ssd::UnderWay;
+use crate::address::{FlashBlock, Lpn, each};
 use crate::ssd::buffer::{Buffer, EntryId};
 use crate::ssd::host::{Host, RequestSlot, RequestStage};
 use crate::ssd::model::Model;
+use crate::ssd::{MediumFaults, UnderWay};
 use content::Contents;
 use dump::Dump;
 use zone_line::ZoneLine;
@@ -129,6 +129,17 @@ impl FtlDevice {
         self
     }
 
+    /// Makes programs and erases of zones fail from now on. False if this layer's flash has none: it does not fail.
+    pub fn set_faults(&mut self, faults: MediumFaults) -> bool {
+        self.ftl.set_faults(faults)
+    }
+
+    /// Blocks that failed and are never used again.
+    pub fn bad_blocks(&self) -> usize {
+        let flash = self.ftl.flash();
+        each(FlashBlock(0)..FlashBlock(flash.blocks())).filter(|block| flash.is_bad(*block)).count()
+    }
+
     /// Number of versions with kept content: at most one for each flash page.
     pub fn kept_contents(&self) -> usize {
         self.contents.len()
@@ -139,7 +150,7 @@ impl FtlDevice {
         let mut under_way = UnderWay::default();
         match self.ftl.flash().under_way() {
             None => (),
-            Some(Change::Erase(_)) => under_way.erase = true,
+            Some(Change::Erase(_) | Change::Retire(_)) => under_way.erase = true,
             Some(Change::Program(programmed)) => match self.version(programmed.area, programmed.version) {
                 None => under_way.map_log = true,
                 Some(version) if version <= self.newest => under_way.collection = true,
@@ -256,6 +267,7 @@ impl FtlDevice {
             Change::Program(programmed) => {
                 self.counters.flash_program_bytes += PAGE_SIZE as u64;
                 match self.version(programmed.area, programmed.version) {
+                    None if programmed.area == Area::Torn => (),
                     None => self.counters.map_program_bytes += PAGE_SIZE as u64,
                     Some(version) if version <= self.newest => self.counters.moved_pages += 1,
                     Some(version) => self.newest = version,
@@ -263,13 +275,18 @@ impl FtlDevice {
             }
             Change::Erase(erased) => {
                 self.counters.erases += 1;
-                let hosts = |(area, _): &(Area, u64)| matches!(area, Area::Logged(_) | Area::InPlace(_));
-                for (_, stamp) in erased.pages().filter(hosts) {
-                    self.contents.lose(self.ftl.version_of(stamp));
-                }
+                self.lose_contents(&erased);
             }
+            Change::Retire(erased) => self.lose_contents(&erased),
         }
         self.end_happened();
+    }
+
+    fn lose_contents(&mut self, erased: &Erased) {
+        let hosts = |(area, _): &(Area, u64)| matches!(area, Area::Logged(_) | Area::InPlace(_));
+        for (_, stamp) in erased.pages().filter(hosts) {
+            self.contents.lose(self.ftl.version_of(stamp));
+        }
     }
 }
 

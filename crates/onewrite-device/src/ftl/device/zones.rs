@@ -18,6 +18,10 @@ impl FtlDevice {
             unreachable!("only writes are received")
         };
         let count = pages.len() as u64;
+        let bad = self.ftl.worn_out().filter(|_| self.model.geometry.zones.is_some_and(|it| it.place(start).is_some()));
+        if let Some(bad) = bad {
+            return self.refuse_for_wear(slot, bad);
+        }
         let Some(line) = &mut self.line else { return self.receive(slot, count) };
         match line.admit(start, count) {
             Admission::Refused(error) => self.refuse(slot, error),
@@ -34,6 +38,18 @@ impl FtlDevice {
                     self.receive_in_order(next);
                 }
             }
+        }
+    }
+
+    /// Refuses a write, and those that wait for it: bad blocks have used up the spare ones.
+    fn refuse_for_wear(&mut self, slot: RequestSlot, bad: u32) {
+        let (device, detail) = (self.model.geometry.name.clone(), format!("{bad} blocks are bad"));
+        let error = DeviceError::WornOut { device, detail };
+        let line = self.line.as_mut().expect("it has zones");
+        let waiting = line.give_up(Lpn(0)..Lpn(u64::MAX)).into_iter().map(|(slot, _)| slot);
+        for slot in waiting.chain([slot]).collect::<Vec<_>>() {
+            onewrite_block::reached!("zone write refused for wear");
+            self.refuse(slot, error.clone());
         }
     }
 

@@ -179,6 +179,11 @@ impl Dftl {
         self.counters.host_writes += 1;
     }
 
+    /// Counts a page that was moved in somebody else's block.
+    pub(super) fn count_move(&mut self) {
+        self.counters.moved_pages += 1;
+    }
+
     /// The group of a page.
     #[inline]
     fn group(lpn: Lpn) -> u32 {

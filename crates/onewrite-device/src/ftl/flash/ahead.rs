@@ -78,6 +78,11 @@ impl Flash {
             match change {
                 Change::Program(programmed) => self.undo_program(programmed, remains),
                 Change::Erase(erased) => self.undo_erase(*erased, remains),
+                Change::Retire(erased) if matches!(remains, Remains::Nothing) => {
+                    self.unmark(erased.block);
+                    self.undo_erase(*erased, remains);
+                }
+                Change::Retire(_) => (),
             }
         }
     }
@@ -138,16 +143,25 @@ impl Flash {
     /// Orders the erase of a block that was timed but not done yet.
     pub(super) fn order_erase(&mut self, block: FlashBlock) {
         if self.history.is_some() {
-            let records = self
-                .records
-                .range(self.numbering.pages(block, self.block_pages()))
-                .map(|(page, range)| (*page, range.clone()))
-                .collect();
-            let pages = self.pages_of(block);
-            let (words, versions) = (self.words[pages.clone()].to_vec(), self.versions[pages].to_vec());
-            let filled = self.filled(block);
-            self.order(Change::Erase(Box::new(Erased { block, words, versions, filled, records })));
+            let erased = self.before_erase(block);
+            self.order(Change::Erase(erased));
         }
+    }
+
+    /// Orders the mark of a block that was timed but not set yet.
+    pub(super) fn order_retire(&mut self, block: FlashBlock) {
+        if self.history.is_some() {
+            let erased = self.before_erase(block);
+            self.order(Change::Retire(erased));
+        }
+    }
+
+    fn before_erase(&self, block: FlashBlock) -> Box<Erased> {
+        let records = self.records.range(self.numbering.pages(block, self.block_pages()));
+        let records = records.map(|(page, range)| (*page, range.clone())).collect();
+        let pages = self.pages_of(block);
+        let (words, versions) = (self.words[pages.clone()].to_vec(), self.versions[pages].to_vec());
+        Box::new(Erased { block, words, versions, filled: self.filled(block), records })
     }
 
     /// Sets an entry of the translation page programmed last.

@@ -29,6 +29,8 @@ pub(crate) enum Change {
     Program(Programmed),
     /// A block is erased.
     Erase(Box<Erased>),
+    /// A block is marked as bad.
+    Retire(Box<Erased>),
 }
 
 /// A page under program, and its state before.
@@ -43,7 +45,7 @@ pub(crate) struct Programmed {
     pub(super) entries_before: Vec<(Lpn, MapEntry)>,
 }
 
-/// The state of a block before its erase.
+/// The state of a block before its erase, or before its mark.
 #[derive(Clone, Debug)]
 pub(crate) struct Erased {
     pub(super) block: FlashBlock,

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod area;
+mod bad;
 mod history;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +21,7 @@ use super::counters::FlashCounters;
 use crate::address::{Dense, FlashBlock, Lpn, MapEntry, Numbering, Ppn, each};
 pub(crate) use area::Area;
 use area::{BLANK, TORN, TRIM};
-pub(crate) use history::Change;
+pub(crate) use history::{Change, Erased};
 use history::{History, Remains};
 
 /// The power failed at a flash operation; no operation works until [`Ftl::recover`](super::Ftl::recover).
@@ -37,6 +38,8 @@ pub struct Flash {
     /// Pages of a block from this one on may be programmed.
     filled: Vec<u32>,
     erase_counts: Vec<u32>,
+    /// Blocks that carry the mark of a bad one.
+    bad: Vec<bool>,
     /// Trimmed ranges by the page of their record.
     records: BTreeMap<Ppn, Range<Lpn>>,
     counters: FlashCounters,
@@ -66,6 +69,7 @@ impl Flash {
             versions: vec![0; pages as usize],
             filled: vec![0; blocks as usize],
             erase_counts: vec![0; blocks as usize],
+            bad: vec![false; blocks as usize],
             records: BTreeMap::new(),
             counters: FlashCounters::default(),
             operations_left: u64::MAX,
