@@ -44,7 +44,8 @@ counts for the device alone); WAF is flash programmed for each byte that reached
 
 def measure(program: str, device: str, modes: str, job: list[str]) -> list[dict]:
     """The reports of a comparison, one for each mode."""
-    arguments = [program, "compare", *job, "--modes", modes, "--device", device, "--cuts", "0", "-q", "--json", "-"]
+    arguments = [program, "compare", *job, "--modes", modes, "--device", device]
+    arguments += ["--cuts", "0", "--quiet", "--json", "-"]
     return json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
 
 
@@ -57,7 +58,8 @@ def row(report: dict) -> str:
     causes = " | ".join(f"{device['host_write_bytes_by_cause'][cause] / 1e6:.1f}" for cause in CAUSES)
     spread = [device["flash_bytes_per_application_byte"], device["waf"]]
     spread = " | ".join("–" if value is None else f"{value:.2f}" for value in spread)
-    return f"| {told['fs']['mode']} | {speed:,.0f} | {causes} | {device['flushes']:,} | {spread} | {device['erases']:,} |"
+    flushes, erases = f"{device['flushes']:,}", f"{device['erases']:,}"
+    return f"| {told['fs']['mode']} | {speed:,.0f} | {causes} | {flushes} | {spread} | {erases} |"
 
 
 def main() -> None:

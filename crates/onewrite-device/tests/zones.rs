@@ -221,7 +221,8 @@ struct Written {
     pages: u64,
 }
 
-/// Writes into zones and resets them until the power goes or the device is worn out. Gives the zone and the pages of the write under way.
+/// Writes into zones and resets them until the power goes or the device is worn out. Gives the zone and the pages of
+/// the write under way.
 fn use_zones(
     device: &mut FtlDevice,
     now: &mut Nanos,
@@ -259,7 +260,8 @@ fn use_zones(
     }
 }
 
-/// A zone has what was acknowledged, and of a write under way its beginning; a reset under way is over or has not begun.
+/// A zone has what was acknowledged, and of a write under way its beginning; a reset under way is over or has not
+/// begun.
 fn assert_kept(
     device: &mut FtlDevice,
     now: &mut Nanos,
@@ -301,10 +303,9 @@ fn blocks_that_fail_are_replaced_and_nothing_acknowledged_is_lost_by_cuts_betwee
                 device.arm(u64::MAX);
                 device.check().unwrap();
                 now += Nanos::from_secs(1);
-                for number in 0..known.len() {
+                for (number, zone) in known.iter_mut().enumerate() {
                     let extra = if number == at { extra } else { 0 };
-                    let zone = known[number];
-                    known[number].pages = assert_kept(&mut device, &mut now, zones, (number, zone), extra);
+                    zone.pages = assert_kept(&mut device, &mut now, zones, (number, *zone), extra);
                 }
             }
             bad += device.bad_blocks();

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use onewrite_block::{Device, DevicePort, Geometry, RamDisk};
+use onewrite_block::{Device, DevicePort, Geometry, Nanos, RamDisk};
 use onewrite_fs::ext4::view::ViewOptions;
 use onewrite_fs::f2fs::{F2fs, F2fsOptions, LogMode};
 use onewrite_fs::{
@@ -118,6 +118,36 @@ fn small_fsyncs_overwrite_where_they_may() {
     assert_eq!(small, (80, 40), "a page, a FLUSH, a node with FUA");
     let (small, _) = synced_pages(1);
     assert_eq!(small, (80, 40), "one page is not below one");
+}
+
+/// Linux stamps with a tick of 4 ms, too, and leaves the inode of such an fsync alone.
+#[test]
+fn an_fsync_within_the_tick_of_the_last_writes_no_inode() {
+    let options = F2fsOptions { in_place_below: 16, ..F2fsOptions::default() };
+    let ((), disk) = with_mount(Box::new(new_disk(64 * MIB)), options, Left::Unmounted, |fs, port| async move {
+        let ino = put(&fs, fs.root(), "file", &[7; 30 * 4096]).await?;
+        fs.sync().await?;
+        let runtime = port.runtime().clone();
+        let next_tick = async || runtime.sleep(Nanos(4_000_000 - runtime.civil_now().0 % 4_000_000)).await;
+        for (pause, pages) in [(false, 20), (true, 40)] {
+            next_tick().await;
+            fs.write(ino, Position::At(0), Content::Bytes(&[1; 9]), Manner::default()).await?;
+            fs.fsync(ino).await?;
+            let before = port.device().counters().host_write_bytes();
+            for step in 0..20 {
+                if pause {
+                    next_tick().await;
+                }
+                fs.write(ino, Position::At(step * 4096), Content::Bytes(&[2; 9]), Manner::default()).await?;
+                fs.fsync(ino).await?;
+            }
+            assert_eq!((port.device().counters().host_write_bytes() - before) / 4096, pages, "{pause}");
+            let attributes = fs.attributes(ino).await?;
+            assert_eq!((attributes.modified.nanoseconds % 4_000_000, attributes.modified), (0, attributes.changed));
+        }
+        Ok(())
+    });
+    assert_clean(&image(disk));
 }
 
 #[test]

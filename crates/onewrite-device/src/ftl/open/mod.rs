@@ -1,8 +1,8 @@
 //! Open: no translation. The host writes the flash blocks of an open-channel SSD itself, as zones.
 //!
 //! A zone is one flash block on every die; its pages lie across the dies, row by row. [`ZoneBlocks`] says which: the
-//! host's driver levels wear and replaces bad blocks. The pages before and behind the zones are conventional: a page map
-//! of the host keeps them ([`Dftl`] with all entries in memory), as F2FS needs for what it rewrites in place.
+//! host's driver levels wear and replaces bad blocks. The pages before and behind the zones are conventional: a page
+//! map of the host keeps them ([`Dftl`] with all entries in memory), as F2FS needs for what it rewrites in place.
 //!
 //! ```text
 //!   conventional page ─► Dftl ─► its own blocks        zone page ─► the same page of the zone's block
@@ -282,7 +282,7 @@ impl Open {
 
     /// Gives a zone its block; gives back the one of two that has less.
     fn claim(&mut self, zone: u64, block: FlashBlock) -> Option<FlashBlock> {
-        let Some(other) = self.blocks.set(zone, Some(block)) else { return None };
+        let other = self.blocks.set(zone, Some(block))?;
         onewrite_block::reached!("two blocks of one zone after a cut");
         // If both have all of it, a page of the older one is torn.
         let worth = |block: FlashBlock| (self.written(block), self.written(block) == self.flash().filled(block));

@@ -98,6 +98,13 @@ impl File {
         put_times(&mut self.raw.borrow_mut(), None, Some(now), Some(now));
     }
 
+    /// Whether that stamp is there.
+    pub(super) fn is_stamped(&self, now: Timestamp) -> bool {
+        let raw = self.raw.borrow();
+        let time = |seconds: u64, nanoseconds| Timestamp { seconds: seconds as i64, nanoseconds } == now;
+        time(raw.i_mtime.get(), raw.i_mtime_nsec.get()) && time(raw.i_ctime.get(), raw.i_ctime_nsec.get())
+    }
+
     /// Stamps the inode as changed.
     pub(super) fn stamp_changed(&self, now: Timestamp) {
         put_times(&mut self.raw.borrow_mut(), None, None, Some(now));

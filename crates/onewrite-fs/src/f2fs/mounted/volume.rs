@@ -31,6 +31,9 @@ pub(super) const NODE_FILE: u64 = 1;
 /// File of the page cache that holds blocks of NAT and SSA, by block.
 const META_FILE: u64 = 2;
 
+/// Granularity of timestamps: the tick with which Linux stamps.
+const TICK: Nanos = Nanos::from_millis(4);
+
 pub(super) fn node_key(nid: Nid) -> PageKey {
     PageKey { file: NODE_FILE, index: nid.0.into() }
 }
@@ -80,8 +83,10 @@ pub(in crate::f2fs) struct Volume {
 }
 
 impl Volume {
+    /// The current timestamp, in ticks.
     pub(super) fn timestamp(&self) -> Timestamp {
-        Timestamp::from_nanos(self.runtime.civil_now())
+        let now = self.runtime.civil_now().0;
+        Timestamp::from_nanos(Nanos(now - now % TICK.0))
     }
 
     /// Occupies a core for a system call that moves `bytes`.
@@ -154,6 +159,14 @@ impl Volume {
     /// Version of the last durable checkpoint.
     pub(super) fn version(&self) -> u64 {
         self.checkpoint.borrow().version()
+    }
+
+    /// As [`Volume::stamp_modified`]. An inode that has the stamp of this tick is left alone, so that an fsync of pages
+    /// that were written over need not write it.
+    pub(super) fn stamp_written(&self, file: &File) {
+        if !file.is_stamped(self.timestamp()) {
+            self.stamp_modified(file);
+        }
     }
 
     /// Stamps the file's content as modified.

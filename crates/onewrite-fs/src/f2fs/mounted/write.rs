@@ -59,7 +59,7 @@ impl Contents<'_> {
         if reached > first {
             self.pages.put_dirty(self.volume(), file, first..reached, &mut step).await?;
             self.grow_to(file, bytes.end.min(reached * PAGE_BYTES));
-            self.stamp_modified(file);
+            self.stamp_written(file);
         }
         outcome
     }
@@ -134,7 +134,7 @@ impl Contents<'_> {
         drop(overwriting);
         let _changes = self.changes.read().await;
         self.grow_to(file, offset + content.length());
-        self.stamp_modified(file);
+        self.stamp_written(file);
         Ok(())
     }
 
