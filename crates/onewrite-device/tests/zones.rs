@@ -350,3 +350,30 @@ fn zones_wear_all_blocks_alike() {
     let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     assert!(most - least <= 1 && *least > 5, "{counts:?}");
 }
+
+/// Every zone holds a block, so that only spare ones are blank; then every program fails that may.
+#[test]
+fn a_zone_behind_a_torn_page_finds_a_block_when_the_spare_ones_fail() {
+    let plan = OpenPlan::new(16 * 1024, 256, 0, u32::MAX).unwrap();
+    let lpn = |zone: u64, page: u64| onewrite_device::ftl::Lpn((plan.zones.start(zone).0 + page) as u32);
+    let mut full = Open::new(plan);
+    for zone in 0..plan.zones.count {
+        (0..3).map(|page| full.write(lpn(zone, page))).collect::<Result<Vec<_>, _>>().unwrap();
+    }
+    for seed in 0..40 {
+        let mut open = full.clone();
+        open.flash_mut().cut_after(0, seed);
+        open.write(lpn(0, 3)).unwrap_err();
+        open.recover().unwrap();
+        open.check().unwrap();
+        let mut faults = MediumFaults::new(seed);
+        (faults.program_one_in, faults.erase_one_in) = (1, 1);
+        assert!(open.set_faults(faults));
+        let next = open.zone_pointers()[0];
+        assert!((3..5).contains(&next), "{next}");
+        let written = open.write(lpn(0, next)).unwrap();
+        assert_eq!(open.read(lpn(0, next)).unwrap(), Some(written));
+        assert!(open.worn_out().is_some(), "all spare blocks but the last have failed");
+        open.check().unwrap();
+    }
+}

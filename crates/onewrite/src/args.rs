@@ -299,7 +299,7 @@ pub struct FsModes {
     /// How cleaning gives content another address (f2fs): copy; or share, by the device's SHARE [default: copy].
     #[arg(long, value_name = "WAY")]
     pub clean: Option<Clean>,
-    /// An fsync of fewer pages writes them over their blocks, and is not atomic (f2fs) [default: 0, never].
+    /// An fsync of fewer pages writes them over their blocks, and is not atomic (f2fs) [default: never].
     #[arg(long, value_name = "PAGES", value_parser = size::count::<u32>)]
     pub ipu: Option<u32>,
     /// Bytes at the end of the device for a staging area (f2fs): fsyncs write records of what changed there (StageFS).

@@ -42,11 +42,15 @@ fn main() -> ExitCode {
     }
     stop::watch();
     let is_fsck = matches!(command, Command::Fsck(_));
+    let prints = only_prints(&command);
+    if !prints {
+        output::go_on_unread(if is_fsck { 8 } else { Failure::Machine as u8 });
+    }
     let sizes_device = matches!(command, Command::Run(_) | Command::Compare(_));
     let done = commands::stdin::spool(&mut command).and_then(|_spooled| carry_out(command));
     let code = match done {
         Ok(code) => code,
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if prints && is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             errln!("onewrite: {}", told(&error));
             ExitCode::from(match (is_fsck, sizes_device) {
@@ -72,6 +76,15 @@ fn may_open_files() -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether all that a command does is print: it may end when nobody reads that.
+fn only_prints(command: &Command) -> bool {
+    use Command::{Cache, Cat, Device, Host, Ls, Names, Stat, Stats, Trace, Tree};
+    matches!(
+        command,
+        Cache(_) | Cat(_) | Device(_) | Host(_) | Ls(_) | Names(_) | Stat(_) | Stats(_) | Trace(_) | Tree(_)
+    )
 }
 
 /// Prints help (exit code 0) or the error in the arguments (exit code 2; for `fsck` 16, as in fsck(8)).

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use anyhow::Context;
 use onewrite_lab::Partial;
 
 use crate::escape;
 
-/// Prints to standard output; ends the program if that is closed.
+/// Prints to standard output; if that is closed, a command whose result is what it prints ends the program.
 macro_rules! out {
     ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
 }
@@ -32,6 +32,19 @@ macro_rules! note {
 }
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
+/// Whether the program goes on when nobody reads what it prints.
+static GOES_ON: AtomicBool = AtomicBool::new(false);
+/// Whether nobody does.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+/// The exit code if standard output cannot be written.
+static FAILED: AtomicU8 = AtomicU8::new(3);
+
+/// For a command that does more than print: it goes on when its reader has closed the pipe, and its exit code tells the
+/// result (`onewrite fsck IMAGE | head -1`). `failed` is the exit code if standard output cannot be written.
+pub fn go_on_unread(failed: u8) {
+    GOES_ON.store(true, Ordering::Relaxed);
+    FAILED.store(failed, Ordering::Relaxed);
+}
 
 /// Prints only errors, warnings and results from now on.
 pub fn set_quiet(is_quiet: bool) {
@@ -51,6 +64,9 @@ pub fn tell(text: &str) {
 /// The work of [`out`]. A reader that has closed its end (`onewrite cache … | head`) is no failure; a full disk is. A
 /// terminal gets no control characters except line breaks and tabs.
 pub fn print(text: fmt::Arguments<'_>) {
+    if IS_CLOSED.load(Ordering::Relaxed) {
+        return;
+    }
     let mut stdout = std::io::stdout().lock();
     let printed = match stdout.is_terminal() {
         true => stdout.write_all(escape::message(&text.to_string()).as_bytes()),
@@ -58,12 +74,15 @@ pub fn print(text: fmt::Arguments<'_>) {
     };
     let Err(error) = printed else { return };
     if error.kind() == ErrorKind::BrokenPipe {
+        if GOES_ON.load(Ordering::Relaxed) {
+            return IS_CLOSED.store(true, Ordering::Relaxed);
+        }
         onewrite_lab::remove_all();
         std::process::exit(0);
     }
     errln!("onewrite: standard output: {error}; what was printed is not whole");
     onewrite_lab::remove_all();
-    std::process::exit(3);
+    std::process::exit(FAILED.load(Ordering::Relaxed).into());
 }
 
 /// Whether `path` means standard output.
@@ -83,7 +102,8 @@ pub fn write(path: &Path, content: &str) -> anyhow::Result<()> {
 /// Writes JSON to `path`, or to standard output.
 pub fn write_json(path: &Path, json: &str) -> anyhow::Result<()> {
     if is_stdout(path) {
-        return Ok(std::io::stdout().write_all(json.as_bytes())?);
+        print(format_args!("{json}"));
+        return Ok(());
     }
     write(path, json)
 }

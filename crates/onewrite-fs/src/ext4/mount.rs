@@ -222,7 +222,8 @@ impl Volume {
     pub(super) async fn unmount(&self) -> FsResult<()> {
         self.check_mounted()?;
         Drafting(self).end_all().await?;
-        self.contents().delete_nameless().await?;
+        // A file that cannot be deleted must not keep the others from being written; the next mount tries again.
+        let deleted = self.contents().delete_nameless().await;
         if self.scope() != Scope::Full {
             self.contents().write_everything().await?;
         }
@@ -246,7 +247,7 @@ impl Volume {
         write_superblock(self.port(), &mut superblock).await?;
         self.port().request(Request::flush(Cause::Metadata)).await?;
         self.end_tasks();
-        Ok(())
+        deleted
     }
 
     fn check_mounted(&self) -> FsResult<()> {

@@ -247,7 +247,10 @@ impl Experiment {
             DeviceChoice::Emulated { .. } => true,
             DeviceChoice::Disk(path) => !path.exists(),
         };
-        Ok(if self.size.is_none() && is_made { Some(spec.bytes_wanted()?) } else { self.size })
+        if self.size.is_some() || !is_made {
+            return Ok(self.size);
+        }
+        Ok(Some(if choice.has_zones_for(spec.stack) { spec.bytes_wanted_in_zones()? } else { spec.bytes_wanted()? }))
     }
 
     /// Opens the device; an emulated one by `open`. First checks that nothing is lost without `force`, that it has what

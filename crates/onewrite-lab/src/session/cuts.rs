@@ -73,6 +73,10 @@ fn short(spec: &RunSpec) -> RunSpec {
     if let JobSpec::Personality(personality, parameters) = &mut short.job {
         let least = if *personality == Personality::Varmail { FILES } else { FILES.max(parameters.threads * 5) };
         parameters.files = parameters.files.min(least);
+        if *personality == Personality::Fileserver {
+            // A file that is open is not deleted, and each thread makes one: few threads, or none is left to make.
+            parameters.threads = parameters.threads.min(FILES / 20);
+        }
     }
     if let JobSpec::PostMark(parameters) = &mut short.job {
         parameters.files = parameters.files.min(FILES);

@@ -56,6 +56,12 @@ impl DeviceChoice {
         }
     }
 
+    /// Whether `stack` writes zones of the device itself.
+    pub fn has_zones_for(&self, stack: Stack) -> bool {
+        let DeviceChoice::Emulated { profile, .. } = self else { return false };
+        matches!(stack, Stack::F2fs(_)) && matches!(profile.own_layer(), Some(Layer::Open { .. }))
+    }
+
     /// The device as `stack` uses it. On an open-channel or zoned device F2FS writes zones, with its staging area on
     /// conventional pages behind them; everything else has a translation layer of the host below it.
     #[must_use]

@@ -40,11 +40,19 @@ impl RunSpec {
             return Ok(DEFAULT_BYTES);
         }
         let with_margin = needed.saturating_add(needed / 4).saturating_add(journal);
-        with_margin
-            .max(for_inodes)
-            .saturating_add(STEP)
-            .checked_next_multiple_of(STEP)
-            .ok_or_else(|| LabError::Option("the job's files are too large".to_owned()))
+        with_margin.max(for_inodes).saturating_add(STEP).checked_next_multiple_of(STEP).ok_or_else(too_large)
+    }
+
+    /// As [`RunSpec::bytes_wanted`], for a device whose zones F2FS writes. Half is added for the whole sections that it
+    /// keeps for cleaning and for its logs.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bytes_wanted_in_zones(&self) -> Result<u64, LabError> {
+        let (needed, wanted) = (self.job.bytes_needed(self.stack, self.seed)?, self.bytes_wanted()?);
+        let is_small = needed <= DEFAULT_BYTES / 2 && wanted == DEFAULT_BYTES;
+        let larger = wanted.saturating_add(wanted / 2).checked_next_multiple_of(STEP);
+        if is_small { Ok(wanted) } else { larger.ok_or_else(too_large) }
     }
 
     /// What the file system needs beside content for `inodes` inodes.
@@ -76,6 +84,10 @@ impl RunSpec {
             _ => error,
         }
     }
+}
+
+fn too_large() -> LabError {
+    LabError::Option("the job's files are too large".to_owned())
 }
 
 impl JobSpec {

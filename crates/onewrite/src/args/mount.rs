@@ -39,9 +39,9 @@ const OPTIONS: &str = "\
                    last of two options that contradict each other counts
   cache=SIZE       page cache of the file system [64MiB]
   policy=NAME      which page leaves it [lru]; see `onewrite run --help`
-  commit=SECONDS   age at which a transaction commits by itself [5]; content
-                   that waits for its blocks (see nodelalloc) is written 30 s
-                   after its change
+  commit=SECONDS   age at which a transaction commits by itself [5; F2FS: a
+                   checkpoint, 60]; content that waits for its blocks (see
+                   nodelalloc) is written 30 s after its change
   max_batch_time=USEC  longest time for which a commit waits for others that
                    sync, so that they share it; 0: never [15000]
   clean=WAY        how F2FS cleans: copy, or share by SHARE [copy]

@@ -179,3 +179,38 @@ fn what_does_not_fit_on_the_host_is_not_left_half() {
     }
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// `onewrite fsck IMAGE | head -1` in a script with `set -o pipefail`.
+#[test]
+fn a_result_is_told_to_whoever_reads_no_more() {
+    let scratch = Scratch::new();
+    for fs in ["ext4", "f2fs"] {
+        scratch.onewrite(&format!("mkfs --fs {fs} {fs}.img --size 64M")).ok();
+        assert_eq!(scratch.onewrite_unread(&format!("fsck {fs}.img")).code(), 0);
+    }
+    // The root of the one, the second checkpoint pack and the NAT of the other.
+    for (image, from, length) in [("ext4.img", 4096, 4096 * 8), ("f2fs.img", 6 << 20, 20 << 20)] {
+        let mut bytes = std::fs::read(scratch.path(image)).unwrap();
+        bytes[from..from + length].fill(0x5a);
+        scratch.write(image, bytes);
+        let code = scratch.onewrite(&format!("fsck -n {image}")).code();
+        assert!(code == 4 || code == 8, "{image}: {code}");
+        for arguments in ["fsck -n", "fsck -n --json -"] {
+            assert_eq!(scratch.onewrite_unread(&format!("{arguments} {image}")).code(), code, "{arguments} {image}");
+        }
+    }
+    scratch.onewrite("mkfs a.img --size 64M").ok();
+    assert_eq!(scratch.onewrite_unread("cp nothing a.img:/").code(), scratch.onewrite("cp nothing a.img:/").code());
+    assert_eq!(scratch.onewrite_unread("tree a.img").code(), 0, "all that it does is print");
+}
+
+#[test]
+fn an_output_that_takes_nothing_is_no_verdict_of_fsck() {
+    let scratch = Scratch::new();
+    scratch.onewrite("mkfs a.img --size 64M").ok();
+    let full = |command: &str| {
+        let script = format!("{} {command} a.img > /dev/full", env!("CARGO_BIN_EXE_onewrite"));
+        std::process::Command::new("sh").args(["-c", &script]).current_dir(scratch.as_path()).output().unwrap()
+    };
+    assert_eq!((full("fsck -n").status.code(), full("tree").status.code()), (Some(8), Some(3)));
+}

@@ -7,6 +7,25 @@ use crate::support::Scratch;
 const SMALL: &str = "varmail --operations 1500 --files 100 --size 256M";
 
 #[test]
+fn every_personality_is_cut_with_the_threads_that_it_has_by_itself() {
+    let scratch = Scratch::new();
+    for job in ["varmail", "fileserver", "webserver", "webproxy"] {
+        let told = scratch.onewrite(&format!("compare {job} --operations 500 --modes ordered --cuts 2")).ok();
+        assert!(told.contains("all 2 cuts kept"), "{job}: {told}");
+    }
+}
+
+/// Its sections are whole, and many are spare.
+#[test]
+fn a_device_with_zones_is_large_enough_for_its_job() {
+    let scratch = Scratch::new();
+    scratch.write("large.fio", "[a]\nrw=randwrite\nbs=4k\nsize=1g\nio_size=60m\nfsync=32\n");
+    for device in ["ocssd-huawei", "zns"] {
+        scratch.onewrite(&format!("run large.fio --fs f2fs --device {device}")).ok();
+    }
+}
+
+#[test]
 fn a_run_prints_its_figures_and_its_defaults() {
     let scratch = Scratch::new();
     let run = scratch.onewrite("run varmail --operations 500 --files 100");

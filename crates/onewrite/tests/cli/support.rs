@@ -53,6 +53,15 @@ impl Scratch {
         Outcome(child.wait_with_output().unwrap())
     }
 
+    /// Runs the program here; nobody reads what it prints on standard output.
+    pub fn onewrite_unread(&self, arguments: &str) -> Outcome {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut program = Command::new(env!("CARGO_BIN_EXE_onewrite"));
+        program.args(arguments.split_whitespace()).current_dir(&self.0).stdout(writer).stderr(Stdio::piped());
+        Outcome(program.spawn().unwrap().wait_with_output().unwrap())
+    }
+
     /// Runs another program here; `None`, with a message, if it is not installed.
     pub fn other(&self, program: &str, arguments: &str) -> Option<Outcome> {
         let mut command = Command::new(program);

@@ -277,7 +277,10 @@ impl FtlDevice {
                 self.counters.erases += 1;
                 self.lose_contents(&erased);
             }
-            Change::Retire(erased) => self.lose_contents(&erased),
+            Change::Retire(erased) => {
+                self.counters.flash_program_bytes += PAGE_SIZE as u64;
+                self.lose_contents(&erased);
+            }
         }
         self.end_happened();
     }

@@ -11,7 +11,7 @@ impl Flash {
         self.bad[block.index()]
     }
 
-    /// Marks a block as bad. Nothing in it can be read any more.
+    /// Marks a block as bad: one program. Nothing in it can be read any more.
     ///
     /// # Errors
     /// If the power fails; chance decides whether the mark is there.
@@ -22,6 +22,7 @@ impl Flash {
             }
             return Err(PowerLost);
         }
+        self.counters.programs += 1;
         if let Some(clock) = &mut self.clock {
             clock.program(block, 0);
         }

@@ -171,6 +171,7 @@ impl Open {
         let mut block = match self.blocks.of(zone) {
             Some(block) if self.flash().filled(block) > offset => {
                 onewrite_block::reached!("zone goes on behind a torn page");
+                assert_eq!(self.written(block), offset, "zone {zone} is written at its pointer");
                 self.relocate(zone, block, offset)?
             }
             Some(block) => block,

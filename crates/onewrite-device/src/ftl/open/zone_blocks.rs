@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use crate::address::FlashBlock;
 use crate::ssd::{MediumFaults, MediumOperation};
 
-/// With fewer spare blocks the device takes no more writes into zones. What is under way may use up the last one.
+/// With fewer spare blocks the device takes no more writes into zones. What is under way may need the last one.
 const SPARE_MIN: u32 = 2;
 /// One spare block for as many zones, and [`SPARES_LEAST`] at least. A guess: makers promise 2% bad blocks at most.
 const ZONES_PER_SPARE: u32 = 50;
@@ -67,9 +67,9 @@ impl ZoneBlocks {
     }
 
     /// Whether an operation of the medium fails now. If so, its block counts as bad, and the caller retires it. The
-    /// last spare block does not fail: the model ends there.
+    /// last spare block does not fail: a zone behind a torn page takes it before it gives its own back.
     pub(super) fn fails(&mut self, operation: MediumOperation) -> bool {
-        let has_spare = self.spares() > 0;
+        let has_spare = self.spares() > 1;
         let fails = self.faults.as_mut().is_some_and(|faults| faults.strikes(operation)) && has_spare;
         self.bad += u32::from(fails);
         fails

@@ -154,17 +154,19 @@ impl Volume {
         if self.is_unmounted.get() {
             return Err(FsError::Invalid("it is unmounted already".into()));
         }
+        // A file that cannot be deleted must not keep the others from being written; the next mount tries again.
+        let mut deleted = Ok(());
         if !self.options.read_only {
             Drafting(self).end_all().await?;
             self.check_writable()?;
-            self.contents().delete_nameless().await?;
+            deleted = self.contents().delete_nameless().await;
             self.sync_everything().await?;
             self.checkpoints().checkpoint_for(Reason::Unmount).await?;
             self.checkpoints().close_stage().await?;
         }
         self.is_unmounted.set(true);
         self.stopped.notify_all();
-        Ok(())
+        deleted
     }
 }
 

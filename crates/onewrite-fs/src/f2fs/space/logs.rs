@@ -178,7 +178,10 @@ impl Space {
 
     /// As [`Space::move_full_logs`], for one log, in a segment whose summary was read.
     pub(in crate::f2fs) fn move_log(&mut self, kind: LogKind, prepared: Prepared) -> bool {
-        self.logs[kind as usize].owners = prepared.owners;
+        let mut owners = prepared.owners;
+        // An emptied segment may have been of the other sort.
+        summary::put_kind(&mut owners[..], if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data });
+        self.logs[kind as usize].owners = owners;
         self.stand_in(kind, prepared.segment)
     }
 
@@ -197,7 +200,11 @@ impl Space {
             return;
         };
         onewrite_block::reached!("log goes on in a threaded segment", is_threaded);
-        self.astray[kind as usize] = false;
+        // If nothing is in use where it stood for a checkpoint, the next one makes it free.
+        let stood = self.log(kind).segment();
+        if std::mem::take(&mut self.astray[kind as usize]) && !self.barred.contains(&stood) {
+            self.barred.push(stood);
+        }
         self.take_section(segment);
         self.segments[segment.0 as usize].set_log(kind);
         self.changed.insert(segment);

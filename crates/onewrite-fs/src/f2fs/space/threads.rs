@@ -46,7 +46,7 @@ impl Space {
     }
 
     /// The segment of a log's sort with fewest blocks in use in which no log stands, with the block of its summary. A
-    /// free one only if there is no other.
+    /// free one only if there is no other, and the section of another log last.
     pub(in crate::f2fs) fn emptiest(&self, kind: LogKind) -> Option<(SegmentNo, BlockNo)> {
         let stand = self.logs.each_ref().map(Log::segment);
         let numbers = (0..self.segments.len() as u32).map(SegmentNo).filter(|segment| !stand.contains(segment));
@@ -56,7 +56,8 @@ impl Space {
         });
         let rank = |segment: &SegmentNo| {
             let used = self.segments[segment.0 as usize].used();
-            (usize::from(used) == BLOCKS, self.free.contains(*segment), used, segment.0)
+            let is_beside = stand.iter().any(|log| self.sections.of(*log).contains(&segment.0));
+            (usize::from(used) == BLOCKS, is_beside, self.free.contains(*segment), used, segment.0)
         };
         let segment = alike.min_by_key(rank)?;
         Some((segment, self.layout.ssa + u64::from(segment.0)))

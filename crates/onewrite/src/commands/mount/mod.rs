@@ -104,7 +104,7 @@ fn serve_until_the_end(
     let executor = Executor::new(wall_time(), HostProfile::default());
     let runtime = executor.runtime();
     let port = runtime.attach(device);
-    let staging = wanted.stage.as_deref().map(|path| open_staging(path, wanted)).transpose()?;
+    let staging = wanted.stage.as_deref().map(|path| open_staging(path, wanted, &source)).transpose()?;
     let devices = Devices { image: port.clone(), log: None, staging: staging.map(|device| runtime.attach(device)) };
     let _changing = stop::Changing::begin()?;
     let (options, is_new) = ((wanted.fs, wanted.f2fs), choice.is_emulated());
@@ -213,7 +213,10 @@ fn open(choice: &DeviceChoice, wanted: &Wanted) -> anyhow::Result<Box<dyn Device
 }
 
 /// Opens the file or device of a staging area.
-fn open_staging(path: &Path, wanted: &Wanted) -> anyhow::Result<Box<dyn Device>> {
+fn open_staging(path: &Path, wanted: &Wanted, image: &str) -> anyhow::Result<Box<dyn Device>> {
+    if path.canonicalize().is_ok_and(|path| path == Path::new(image)) {
+        bail!("-o stage={}: it is the image itself; name another file or device", path.display());
+    }
     let opened = if wanted.fs.read_only { view_disk(path) } else { open_disk(path) };
     opened.with_context(|| format!("-o stage={}", path.display()))
 }
