@@ -118,7 +118,7 @@ fn say(name: &str, args: &Mkfs, formatted: Formatted, copied: Option<Transferred
         NewFs::F2fs => match args.stage {
             None | Some(0) => outln!("{name}: F2FS of {size} MiB"),
             Some(bytes) => {
-                let f2fs = (formatted.size_bytes - bytes.min(formatted.size_bytes)) >> 20;
+                let f2fs = formatted.size_bytes.saturating_sub(bytes) >> 20;
                 let stage =
                     if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) };
                 outln!("{name}: F2FS of {f2fs} MiB, and a staging area of {stage}");

@@ -65,6 +65,9 @@ fn pages_and_flushes_beside_linux() {
                 linux.pages, ours.pages, linux.flushes, ours.flushes
             );
             assert!(ours.pages >= OVERWRITES && linux.pages >= OVERWRITES, "{linux:?}, {ours:?}");
+            if options == LIKE_LINUX {
+                assert!(bytes <= 1.1 && flushes <= 1.4, "pages {bytes:.2} and FLUSHes {flushes:.2} of Linux's");
+            }
         }
     }
 }

@@ -180,7 +180,7 @@ impl Space {
     pub(in crate::f2fs) fn move_log(&mut self, kind: LogKind, prepared: Prepared) -> bool {
         let mut owners = prepared.owners;
         // An emptied segment may have been of the other sort.
-        summary::put_kind(&mut owners[..], if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data });
+        summary::put_kind(&mut owners[..], sort(kind));
         self.logs[kind as usize].owners = owners;
         self.stand_in(kind, prepared.segment)
     }
@@ -208,10 +208,15 @@ impl Space {
         self.take_section(segment);
         self.segments[segment.0 as usize].set_log(kind);
         self.changed.insert(segment);
-        summary::put_kind(&mut owners[..], if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data });
+        summary::put_kind(&mut owners[..], sort(kind));
         let first = (0..BLOCKS).find(|index| self.is_open(segment, *index)).unwrap_or(BLOCKS);
         self.logs[kind as usize] = Log { position: LogPosition { segment, next: first as u16, is_threaded }, owners };
     }
+}
+
+/// What the summaries of a log's segments say they are about.
+fn sort(kind: LogKind) -> SummaryKind {
+    if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data }
 }
 
 /// A segment that a log enters at its first block.
