@@ -120,7 +120,7 @@ paper-ts-clock: deps
 	$(ONEWRITE) paper ts-clock --scale $(or $(SCALE),1) --html $(OUT)/ts-clock.html --json $(OUT)/ts-clock.json
 	$(ONEWRITE) paper ts-clock --scale $(or $(SCALE),1) --sensitivity --json $(OUT)/ts-clock-sensitivity.json
 
-## crash-canaries: broken strategies that the crash explorer has to catch, as a table at the end
+## crash-canaries: broken strategies of ext4 that the crash explorer has to catch, as a table at the end
 crash-canaries: deps
 	$(CARGO) test --release --package onewrite-crash --test explorer ext4_canaries -- --nocapture
 

@@ -37,8 +37,11 @@ HEAD = """# F2FS beside ext4, measured
 64 MiB of page cache, seed 1. `varmail` runs for 3 s, `fileserver` for 60,000 operations; `overwrite` is a fio job that
 overwrites 192 MiB in pages of 4 KiB at random in a file of 256 MiB, with an fsync behind each sixteenth page. On
 `ocssd-huawei` ext4 runs over PFTL, and F2FS on the flash itself. MB by cause are those that reached the device; "flash"
-is flash programmed for each byte that the job wrote (the file set of `fileserver`, 1.2 GB, is laid out before and
-counts for the device alone); WAF is flash programmed for each byte that reached the device.
+is flash programmed for each byte that the job wrote (the file sets of `varmail`, 14 MB, and `fileserver`, 1.2 GB, are
+laid out before and count for the device alone; on the memory cards that of `varmail` is most of the bytes); WAF is
+flash programmed for each byte that reached the device. Devices are new, not aged, so little is erased. An erase is one
+of what the device erases at once: 2 MiB on `sata-850pro`, 512 KiB on `nvme-share`, 4 MiB on the cards; on
+`ocssd-huawei` a zone, a block of each of its 16 units (16 MiB at 1 GiB, 32 MiB at 4 GiB), under PFTL, too.
 """
 
 

@@ -1,4 +1,4 @@
-//! The two checksums that ext4 and jbd2 use, as raw register updates: no bit inversion before or after.
+//! The checksums of ext4, jbd2 and F2FS, as raw register updates: no bit inversion before or after.
 
 use std::sync::LazyLock;
 
@@ -15,6 +15,8 @@ static BITS_OVER_A_PAGE: LazyLock<[u32; 32]> =
 const SHORT: usize = 8;
 /// What a byte makes of a CRC32C register that is else 0.
 const BYTES: [u32; 256] = bytes_of(CASTAGNOLI);
+/// The same of a CRC32.
+const BYTES_OF_CRC32: [u32; 256] = bytes_of(0xedb8_8320);
 
 /// The polynomial of CRC32C, reflected: the highest power is left out, the lowest bit is the power 31.
 const CASTAGNOLI: u32 = 0x82f6_3b78;
@@ -22,9 +24,22 @@ const CASTAGNOLI: u32 = 0x82f6_3b78;
 /// CRC32C (Castagnoli, reflected) of `bytes`, continued from the register `seed`; ext4 starts with `!0`.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
     match bytes.len() <= SHORT {
-        true => bytes.iter().fold(seed, |register, byte| (register >> 8) ^ BYTES[usize::from(register as u8 ^ byte)]),
+        true => by_table(&BYTES, seed, bytes),
         false => update(CrcAlgorithm::Crc32Iscsi, seed, bytes) ^ !0,
     }
+}
+
+/// CRC32 (polynomial 04C11DB7, reflected) of `bytes`, continued from the register `seed`; F2FS starts with its magic
+/// number, or for inodes with a value from the UUID.
+pub fn crc32_le(seed: u32, bytes: &[u8]) -> u32 {
+    match bytes.len() <= SHORT {
+        true => by_table(&BYTES_OF_CRC32, seed, bytes),
+        false => update(CrcAlgorithm::Crc32IsoHdlc, seed, bytes) ^ !0,
+    }
+}
+
+fn by_table(table: &[u32; 256], seed: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(seed, |register, byte| (register >> 8) ^ table[usize::from(register as u8 ^ byte)])
 }
 
 /// The table of a reflected polynomial.
@@ -101,6 +116,7 @@ mod tests {
     fn published_check_values_hold() {
         assert_eq!(crc32c(!0, b"123456789") ^ !0, 0xe306_9283);
         assert_eq!(crc32_be(!0, b"123456789"), 0x0376_e6e7);
+        assert_eq!(crc32_le(!0, b"123456789") ^ !0, 0xcbf4_3926);
     }
 
     #[test]
@@ -109,6 +125,7 @@ mod tests {
         for (start, length) in (0..200).flat_map(|start| (0..=SHORT).map(move |length| (start, length))) {
             let (seed, short) = (start as u32 * 0x0101_0173, &bytes[start..start + length]);
             assert_eq!(crc32c(seed, short), update(CrcAlgorithm::Crc32Iscsi, seed, short) ^ !0);
+            assert_eq!(crc32_le(seed, short), update(CrcAlgorithm::Crc32IsoHdlc, seed, short) ^ !0);
         }
     }
 
@@ -129,5 +146,6 @@ mod tests {
     fn a_checksum_goes_on_from_where_it_stopped() {
         assert_eq!(crc32c(crc32c(!0, b"1234"), b"56789"), crc32c(!0, b"123456789"));
         assert_eq!(crc32_be(crc32_be(!0, b"1234"), b"56789"), crc32_be(!0, b"123456789"));
+        assert_eq!(crc32_le(crc32_le(7, b"1234"), b"56789"), crc32_le(7, b"123456789"));
     }
 }

@@ -22,7 +22,7 @@ pub mod sync;
 mod units;
 mod zones;
 
-pub use checksum::{crc32_be, crc32c, crc32c_changed};
+pub use checksum::{crc32_be, crc32_le, crc32c, crc32c_changed};
 pub use choices::Choices;
 pub use counters::Counters;
 pub use device::{

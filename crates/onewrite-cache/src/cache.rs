@@ -102,12 +102,17 @@ const VICTIMS_MAX: usize = 64;
 /// Divisor of the capacity: the victims written together are at most this share of the cache.
 const VICTIM_SHARE: usize = 64;
 
+/// For each page of a file, so many places are looked at before all of the cache is.
+const WALKED_FOR_EACH: usize = 4;
+
 /// See the module's head.
 pub struct PageCache {
     capacity: usize,
     entries: Vec<Option<Entry>>,
     free: Vec<Slot>,
     slots: FxHashMap<PageKey, Slot>,
+    /// Pages of each file that has some.
+    pages_of: FxHashMap<u64, usize>,
     dirty: BTreeSet<PageKey>,
     /// Pages that leave when the write under way ends.
     departing: usize,
@@ -128,6 +133,7 @@ impl PageCache {
             entries: Vec::new(),
             free: Vec::new(),
             slots: FxHashMap::default(),
+            pages_of: FxHashMap::default(),
             dirty: BTreeSet::new(),
             departing: 0,
             newest: None,
@@ -232,6 +238,7 @@ impl PageCache {
         });
         self.entries[slot.index()] = Some(entry);
         self.slots.insert(key, slot);
+        *self.pages_of.entry(key.file).or_default() += 1;
         self.newest = Some(slot);
         self.policy.insert(slot, key.number());
     }
@@ -239,6 +246,11 @@ impl PageCache {
     /// Drops a page in any state. A write of it that is under way continues.
     pub fn remove(&mut self, key: PageKey) -> Option<Page> {
         let slot = self.slots.remove(&key)?;
+        let left = self.pages_of.get_mut(&key.file).expect("counted when it came in");
+        *left -= 1;
+        if *left == 0 {
+            self.pages_of.remove(&key.file);
+        }
         let entry = self.entries[slot.index()].take().expect("a slot in the map is in use");
         if entry.standing == Standing::Shown {
             self.policy.remove(slot, key.number());
@@ -255,14 +267,24 @@ impl PageCache {
             (start..end).for_each(|index| drop(self.remove(PageKey { file, index })));
             return;
         }
-        let keys: Vec<PageKey> = self
-            .entries
-            .iter()
-            .flatten()
-            .map(|entry| entry.key)
-            .filter(|key| key.file == file && (start..end).contains(&key.index))
-            .collect();
-        keys.into_iter().for_each(|key| drop(self.remove(key)));
+        let all = self.pages_of.get(&file).copied().unwrap_or(0);
+        let mut keys = Vec::new();
+        // Mostly the pages of a file lie beside each other.
+        for index in (start..end).take(all * WALKED_FOR_EACH) {
+            if keys.len() == all {
+                break;
+            }
+            let key = PageKey { file, index };
+            keys.extend(self.slots.get(&key).map(|slot| (*slot, key)));
+        }
+        if keys.len() < all {
+            let within = |entry: &Entry| entry.key.file == file && (start..end).contains(&entry.key.index);
+            let places = (0..).map(Slot).zip(&self.entries);
+            let found = places.filter_map(|(slot, entry)| Some((slot, entry.as_ref()?)));
+            keys = found.filter(|(_, entry)| within(entry)).map(|(slot, entry)| (slot, entry.key)).collect();
+        }
+        keys.sort_unstable_by_key(|(slot, _)| *slot);
+        keys.into_iter().for_each(|(_, key)| drop(self.remove(key)));
     }
 
     /// Drops the pages of `file` that are clean and free to leave.
@@ -486,6 +508,11 @@ impl PageCache {
         }
         if (entries.len(), dirty) != (self.slots.len(), self.dirty.len()) {
             return Err(format!("{} pages, {dirty} dirty; counted otherwise", entries.len()));
+        }
+        let mut pages_of = FxHashMap::default();
+        entries.iter().for_each(|entry| *pages_of.entry(entry.key.file).or_default() += 1);
+        if pages_of != self.pages_of {
+            return Err("the pages of a file are counted otherwise".into());
         }
         self.policy.check()
     }

@@ -12,28 +12,47 @@ use onewrite_block::{
     Token,
 };
 
+use crate::reads::Reads;
+
 /// The content of a disk, shared with the owner of the run.
 #[derive(Debug)]
 pub(crate) struct Medium {
     pub(crate) image: Image,
     /// Pages written since it was made, in order, with repetitions.
     pub(crate) written: Vec<Lpn>,
+    /// What was read, if somebody wants to know.
+    pub(crate) reads: Option<Reads>,
 }
 
 impl Medium {
     /// A medium that holds `image`.
     pub(crate) fn new(image: Image) -> Rc<RefCell<Medium>> {
-        Rc::new(RefCell::new(Medium { image, written: Vec::new() }))
+        Rc::new(RefCell::new(Medium { image, written: Vec::new(), reads: None }))
+    }
+
+    /// The same, and what is read goes to `reads`, if that is there.
+    pub(crate) fn watched(image: Image, reads: Option<Reads>) -> Rc<RefCell<Medium>> {
+        Rc::new(RefCell::new(Medium { image, written: Vec::new(), reads }))
     }
 
     /// A medium without pages, to put in place of one that was taken.
     pub(crate) fn empty() -> Medium {
-        Medium { image: Image::new(0), written: Vec::new() }
+        Medium { image: Image::new(0), written: Vec::new(), reads: None }
     }
 
     fn set(&mut self, lpn: Lpn, page: Page) {
         self.image.set(lpn, page);
         self.written.push(lpn);
+        if let Some(reads) = &mut self.reads {
+            reads.note_write(lpn);
+        }
+    }
+
+    fn page(&mut self, lpn: Lpn) -> Page {
+        if let Some(reads) = &mut self.reads {
+            reads.note_read(lpn);
+        }
+        self.image.page(lpn).clone()
     }
 }
 
@@ -70,7 +89,7 @@ impl Disk {
         let mut medium = self.medium.borrow_mut();
         match operation {
             Operation::Read { start, count } => {
-                return Ok((0..u64::from(count)).map(|at| medium.image.page(start.offset(at)).clone()).collect());
+                return Ok((0..u64::from(count)).map(|at| medium.page(start.offset(at))).collect());
             }
             Operation::Write { start, pages, .. } => {
                 (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| medium.set(lpn, page));
@@ -80,7 +99,7 @@ impl Disk {
                 (start.0..start.0 + count).for_each(|lpn| medium.set(Lpn(lpn), Page::ZEROS));
             }
             Operation::Share(pairs) => {
-                let sources: Vec<Page> = pairs.iter().map(|pair| medium.image.page(pair.source).clone()).collect();
+                let sources: Vec<Page> = pairs.iter().map(|pair| medium.page(pair.source)).collect();
                 pairs.iter().zip(sources).for_each(|(pair, page)| medium.set(pair.target, page));
             }
         }

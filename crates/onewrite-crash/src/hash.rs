@@ -5,7 +5,7 @@
 //! a 64-bit hash with probability 3 · 10⁻⁸. A page's handle keeps its hash (see [`Page`]).
 
 use onewrite_block::content_hash::{HASH_OF_ZEROS, hash_of, mix};
-use onewrite_block::{Lpn, Page};
+use onewrite_block::{Lpn, Page, Pattern};
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const ODD: u64 = 0xe703_7ed1_a0b4_28db;
@@ -16,6 +16,11 @@ pub(crate) const ZEROS: u64 = HASH_OF_ZEROS;
 /// The hash of a page's content.
 pub(crate) fn page_hash(page: &Page) -> u64 {
     page.content_hash()
+}
+
+/// The hash of a recipe, which is another than that of its bytes.
+pub(crate) fn recipe_hash(recipe: Pattern) -> u64 {
+    mixed(recipe.seed ^ ODD, SEED ^ u64::from(recipe.compressible_percent))
 }
 
 /// The hash of any bytes.

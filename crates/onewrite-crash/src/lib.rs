@@ -53,6 +53,7 @@ mod options;
 mod plan;
 mod player;
 mod reading;
+mod reads;
 mod recovery;
 mod report;
 mod run;

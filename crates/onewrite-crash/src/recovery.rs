@@ -3,6 +3,9 @@
 //! Every distinct state has its log replayed. The rest depends only on the blocks outside the log, and after replay
 //! many states agree on these. So the rest runs once for each such image: mount (which frees orphans), read the tree,
 //! unmount, check.
+//!
+//! Where all of it happens in the mount (F2FS), images stay as different as the states. There, outcomes are found again
+//! by what recovery read: [`OutcomesByReads`].
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,11 +21,15 @@ use crate::hash::{bytes_hash, page_hash};
 use crate::model::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::options::ExploreOptions;
 use crate::reading::pages_of;
+use crate::reads::{OutcomesByReads, Reads};
 use crate::states::{PageHashes, Sum};
 use crate::subject::{Purpose, Replayed, Subject};
 
 /// Most images kept in memory; then all are dropped.
 const REMEMBERED_MAX: usize = 20_000;
+
+/// Of outcomes found by their reads, each such one is recovered all the same, and must be what was found.
+const DOUBTED_EVERY: u64 = 512;
 
 /// The recovered content of a state.
 #[derive(Debug)]
@@ -58,7 +65,7 @@ pub(crate) struct Outcome {
 }
 
 /// Whether a workload sets extended attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Extended {
     None,
     Some,
@@ -80,7 +87,36 @@ pub(crate) struct Recoverer<'a, S: Subject> {
     pub(crate) extended: Extended,
     remembered: FxHashMap<u64, Rc<Found>>,
     listings: FxHashMap<u64, Rc<Listing>>,
+    by_reads: FxHashMap<Extended, OutcomesByReads<Known>>,
+    /// Outcomes found again by their reads.
+    met: u64,
     memory: Rc<S::Memory>,
+}
+
+/// What is kept of an [`Outcome`] whose image is that of the state.
+#[derive(Clone, Debug)]
+struct Known {
+    found: Rc<Found>,
+    replayed: Option<Replayed>,
+    reached: Marks,
+}
+
+impl Known {
+    fn of(outcome: &Outcome) -> Known {
+        Known { found: Rc::clone(&outcome.found), replayed: outcome.replayed, reached: outcome.reached }
+    }
+
+    /// # Panics
+    /// If recovery made something else of a state that is to have this outcome: then it depends on more than it reads.
+    fn expect_same(&self, outcome: &Outcome) {
+        let (known, anew) = (&self.found, &outcome.found);
+        assert_eq!((known.full, &known.problem), (anew.full, &anew.problem), "a state answers all reads alike");
+        assert_eq!(
+            (self.replayed, self.reached),
+            (outcome.replayed, outcome.reached),
+            "a state answers all reads alike"
+        );
+    }
 }
 
 impl<'a, S: Subject> Recoverer<'a, S> {
@@ -91,14 +127,47 @@ impl<'a, S: Subject> Recoverer<'a, S> {
             extended: Extended::None,
             remembered: FxHashMap::default(),
             listings: FxHashMap::default(),
+            by_reads: FxHashMap::default(),
+            met: 0,
             memory: Rc::default(),
         }
     }
 
     /// Recovers `image`, whose hash is `sum`.
     pub(crate) fn recover(&mut self, image: Image, sum: Sum, log: &FxHashSet<Lpn>) -> Outcome {
+        if !self.subject.is_known_by_reads() {
+            return self.recover_anew(image, sum, log, None).0;
+        }
+        let known = self.by_reads.get(&self.extended).and_then(|outcomes| outcomes.of(&image));
+        self.met += u64::from(known.is_some());
+        match known {
+            Some(Known { found, replayed, reached }) if self.met % DOUBTED_EVERY != 0 => {
+                Outcome { found, replayed, image, reached }
+            }
+            known => {
+                let (outcome, reads) = self.recover_anew(image.clone(), sum, log, Some(Reads::default()));
+                match known {
+                    Some(known) => known.expect_same(&outcome),
+                    None => {
+                        let outcomes = self.by_reads.entry(self.extended).or_default();
+                        outcomes.keep(&image, &reads.unwrap_or_default(), Known::of(&outcome));
+                    }
+                }
+                outcome
+            }
+        }
+    }
+
+    /// Recovers `image`; adds what was read to `reads`.
+    fn recover_anew(
+        &mut self,
+        image: Image,
+        sum: Sum,
+        log: &FxHashSet<Lpn>,
+        reads: Option<Reads>,
+    ) -> (Outcome, Option<Reads>) {
         let before = image.clone();
-        let medium = Medium::new(image);
+        let medium = Medium::watched(image, reads);
         let disk = Disk::instant(&medium, &self.options.geometry);
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(disk));
@@ -111,17 +180,24 @@ impl<'a, S: Subject> Recoverer<'a, S> {
             Ok(replayed) => replayed,
             Err(error) => {
                 let found = Rc::new(failed(error));
-                return Outcome { found, replayed: None, image: before, reached };
+                let reads = medium.borrow_mut().reads.take();
+                return (Outcome { found, replayed: None, image: before, reached }, reads);
             }
         };
-        let medium = std::mem::replace(&mut *medium.borrow_mut(), Medium::empty());
+        let mut medium = std::mem::replace(&mut *medium.borrow_mut(), Medium::empty());
+        let mut reads = medium.reads.take();
         let key = home_sum(&before, &medium, sum, log);
-        let found = self.found_on(&medium.image, key);
+        let found = self.found_on(&medium.image, key, &mut reads);
         let reached = reached.and(found.reached);
-        Outcome { found, replayed, image: medium.image, reached }
+        (Outcome { found, replayed, image: medium.image, reached }, reads)
     }
 
-    fn found_on(&mut self, image: &Image, key: u64) -> Rc<Found> {
+    /// What stands on an image with an empty log. Without `reads`, equal images are looked at once.
+    fn found_on(&mut self, image: &Image, key: u64, reads: &mut Option<Reads>) -> Rc<Found> {
+        if reads.is_some() {
+            let (found, reached) = mark::during(|| self.read(image, reads));
+            return Rc::new(Found { reached, ..found });
+        }
         if let Some(found) = self.remembered.get(&key) {
             return Rc::clone(found);
         }
@@ -129,22 +205,22 @@ impl<'a, S: Subject> Recoverer<'a, S> {
             self.remembered.clear();
             self.listings.clear();
         }
-        let (found, reached) = mark::during(|| self.read(image));
+        let (found, reached) = mark::during(|| self.read(image, reads));
         let found = Rc::new(Found { reached, ..found });
         self.remembered.insert(key, Rc::clone(&found));
         found
     }
 
     /// Checks an image with an empty log, mounts, reads and unmounts it, and checks it again.
-    fn read(&mut self, image: &Image) -> Found {
-        if let Some(finding) = self.finding(image) {
+    fn read(&mut self, image: &Image, reads: &mut Option<Reads>) -> Found {
+        if let Some(finding) = self.finding(image, reads) {
             return Found { problem: Some(Problem::Structure(finding)), ..failed(String::new()) };
         }
-        let (listing, image) = match self.finish(image) {
+        let (listing, image) = match self.finish_telling(image, reads) {
             Ok(finished) => finished,
             Err(error) => return failed(error),
         };
-        let problem = self.finding(&image).map(Problem::Structure);
+        let problem = self.finding(&image, reads).map(Problem::Structure);
         let (full, shape, names) = (listing.full_hash(), listing.shape_hash(), listing.name_hash());
         let listing = Rc::clone(self.listings.entry(full).or_insert_with(|| Rc::new(listing)));
         Found { full, shape, names, listing, problem, reached: Marks::NONE }
@@ -152,7 +228,11 @@ impl<'a, S: Subject> Recoverer<'a, S> {
 
     /// Mounts and unmounts an image; returns its tree and the new image.
     pub(crate) fn finish(&self, image: &Image) -> Result<(Listing, Image), String> {
-        let medium = Medium::new(image.clone());
+        self.finish_telling(image, &mut None)
+    }
+
+    fn finish_telling(&self, image: &Image, reads: &mut Option<Reads>) -> Result<(Listing, Image), String> {
+        let medium = Medium::watched(image.clone(), reads.take());
         let executor = Executor::ideal();
         let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &self.options.geometry)));
         let (subject, mounting) = (Rc::clone(&self.subject), self.options.mounting(Purpose::Recovery));
@@ -168,14 +248,16 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         };
         let outcome = executor.block_on(work).map_err(|halt| halt.to_string());
         drop(executor);
+        *reads = medium.borrow_mut().reads.take();
         let listing = outcome??;
         let image = medium.borrow().image.clone();
         Ok((listing, image))
     }
 
     /// What the file system's checker finds wrong; `None` if nothing.
-    fn finding(&self, image: &Image) -> Option<String> {
-        let findings = self.subject.findings(image);
+    fn finding(&self, image: &Image, reads: &mut Option<Reads>) -> Option<String> {
+        let looked = &mut |lpn| reads.iter_mut().for_each(|reads| reads.note_read(lpn));
+        let findings = self.subject.findings(image, looked);
         (!findings.is_empty()).then(|| findings.join("; "))
     }
 }

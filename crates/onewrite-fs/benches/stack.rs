@@ -1,6 +1,6 @@
-//! The whole stack in virtual time: file-system operations per second of processor time in `ordered` and `data`. The
-//! device takes no time, so the result measures only our code. The aim is at least 300,000 without fsync; the bench
-//! fails if a cell misses it.
+//! The whole stack in virtual time: file-system operations per second of processor time on ext4 in `ordered` and `data`,
+//! and on F2FS. The device takes no time, so the result measures only our code. The aim is at least 300,000 without
+//! fsync; the bench fails if a cell misses it.
 //!
 //! `cargo bench --package onewrite-fs --bench stack [-- NAME]`: only the columns whose names contain NAME
 
@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-use onewrite_block::{Choices, Executor, PAGE_SIZE, RamDisk};
-use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
-use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_block::{Choices, DevicePort, Executor, PAGE_SIZE, Page, RamDisk};
+use onewrite_fs::ext4::{self, Ext4, Mode, MountOptions};
+use onewrite_fs::f2fs::{self, F2fs, F2fsOptions};
+use onewrite_fs::{BlockNo, Content, FileSystem, FsResult, Ino, Manner, NewNode, Position};
 use onewrite_testing::verdict;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,24 +21,23 @@ const FILES: u64 = 20_000;
 /// Least operations a second in the columns without fsync.
 const WANTED: f64 = 300_000.0;
 
-fn disk() -> RamDisk {
-    let mut options = MkfsOptions::new(SIZE_BYTES, &mut Choices::new(1));
-    options.device_is_zeroed = true;
+fn disk(plan: Vec<(BlockNo, Page)>) -> RamDisk {
     let mut disk = RamDisk::new(SIZE_BYTES / PAGE_SIZE as u64);
-    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(block.page(), page));
+    plan.into_iter().for_each(|(block, page)| disk.put(block.page(), page));
     disk
 }
 
 /// Runs `work` on a fresh mount; returns operations per second of processor time.
-fn measure<F: Future<Output = FsResult<()>> + 'static>(
-    mode: Mode,
+fn measure<F: FileSystem + 'static>(
+    disk: RamDisk,
+    mount: impl AsyncFnOnce(DevicePort) -> FsResult<F> + 'static,
     operations: u64,
-    work: impl FnOnce(Rc<Ext4>) -> F + 'static,
+    work: impl AsyncFnOnce(Rc<F>) -> FsResult<()> + 'static,
 ) -> f64 {
     let executor = Executor::ideal();
-    let port = executor.runtime().attach(Box::new(disk()));
+    let port = executor.runtime().attach(Box::new(disk));
     let seconds = executor.block_on(async move {
-        let fs = Rc::new(Ext4::mount(port, MountOptions::new(mode)).await.expect("mount"));
+        let fs = Rc::new(mount(port).await.expect("mount"));
         let start = now();
         work(Rc::clone(&fs)).await.expect("work");
         let seconds = (now() - start).as_secs_f64();
@@ -48,23 +47,38 @@ fn measure<F: Future<Output = FsResult<()>> + 'static>(
     operations as f64 / seconds.expect("nothing halts")
 }
 
+fn measure_ext4(mode: Mode, job: Job) -> f64 {
+    let mut options = ext4::mkfs::MkfsOptions::new(SIZE_BYTES, &mut Choices::new(1));
+    options.device_is_zeroed = true;
+    let disk = disk(ext4::mkfs::plan(&options).expect("plan"));
+    let mount = async move |port: DevicePort| Ext4::mount(port, MountOptions::new(mode)).await;
+    measure(disk, mount, job.operations(), async move |fs| job.run(&*fs).await)
+}
+
+fn measure_f2fs(job: Job) -> f64 {
+    let options = f2fs::mkfs::MkfsOptions::new(SIZE_BYTES, &mut Choices::new(1));
+    let disk = disk(f2fs::mkfs::plan(&options).expect("plan"));
+    let mount = async move |port: DevicePort| F2fs::mount(port, F2fsOptions::default()).await;
+    measure(disk, mount, job.operations(), async move |fs| job.run(&*fs).await)
+}
+
 /// Processor time of this process so far.
 fn now() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-async fn page(fs: &Ext4, file: Ino, index: u64) -> FsResult<()> {
+async fn page(fs: &impl FileSystem, file: Ino, index: u64) -> FsResult<()> {
     let content = Content::Pattern { seed: index, compressible_percent: 0, length: PAGE_SIZE as u64 };
     fs.write(file, Position::At(index * PAGE_SIZE as u64), content, Manner::default()).await.map(drop)
 }
 
-async fn overwrite(fs: Rc<Ext4>, fsync_every: u64) -> FsResult<()> {
+async fn overwrite(fs: &impl FileSystem, fsync_every: u64) -> FsResult<()> {
     let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
     let pages = 8192;
     let mut choices = Choices::new(2);
     for operation in 0..OPERATIONS {
-        page(&fs, file, choices.below(pages)).await?;
+        page(fs, file, choices.below(pages)).await?;
         if operation % fsync_every == fsync_every - 1 {
             fs.fsync(file).await?;
         }
@@ -72,11 +86,11 @@ async fn overwrite(fs: Rc<Ext4>, fsync_every: u64) -> FsResult<()> {
     Ok(())
 }
 
-async fn create(fs: Rc<Ext4>) -> FsResult<()> {
+async fn create(fs: &impl FileSystem) -> FsResult<()> {
     let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
     for number in 0..FILES {
         let file = fs.create(directory, format!("file-{number}").as_bytes(), NewNode::FILE).await?;
-        page(&fs, file, 0).await?;
+        page(fs, file, 0).await?;
     }
     for number in 0..FILES {
         fs.unlink(directory, format!("file-{number}").as_bytes()).await?;
@@ -84,35 +98,61 @@ async fn create(fs: Rc<Ext4>) -> FsResult<()> {
     Ok(())
 }
 
-/// One column of the table.
-struct Column {
-    name: &'static str,
-    measure: fn(Mode) -> f64,
+/// What a column measures.
+#[derive(Clone, Copy)]
+enum Job {
+    /// Random overwrites of pages, with an fsync each so many.
+    Overwrite { fsync_every: u64 },
+    /// Files made, written and removed.
+    CreateUnlink,
 }
 
-const COLUMNS: [Column; 4] = [
-    Column { name: "overwrite", measure: |mode| measure(mode, OPERATIONS, |fs| overwrite(fs, u64::MAX)) },
-    Column { name: "fsync each 8", measure: |mode| measure(mode, OPERATIONS, |fs| overwrite(fs, 8)) },
-    Column { name: "fsync each", measure: |mode| measure(mode, OPERATIONS, |fs| overwrite(fs, 1)) },
-    Column { name: "create-unlink", measure: |mode| measure(mode, 3 * FILES, create) },
+impl Job {
+    fn operations(self) -> u64 {
+        match self {
+            Job::Overwrite { .. } => OPERATIONS,
+            Job::CreateUnlink => 3 * FILES,
+        }
+    }
+
+    async fn run(self, fs: &impl FileSystem) -> FsResult<()> {
+        match self {
+            Job::Overwrite { fsync_every } => overwrite(fs, fsync_every).await,
+            Job::CreateUnlink => create(fs).await,
+        }
+    }
+}
+
+const COLUMNS: [(&str, Job); 4] = [
+    ("overwrite", Job::Overwrite { fsync_every: u64::MAX }),
+    ("fsync each 8", Job::Overwrite { fsync_every: 8 }),
+    ("fsync each", Job::Overwrite { fsync_every: 1 }),
+    ("create-unlink", Job::CreateUnlink),
+];
+
+type Row = (&'static str, fn(Job) -> f64);
+
+const ROWS: [Row; 3] = [
+    ("ordered", |job| measure_ext4(Mode::Ordered, job)),
+    ("data", |job| measure_ext4(Mode::Data, job)),
+    ("f2fs", measure_f2fs),
 ];
 
 fn main() -> ExitCode {
     // Cargo adds `--bench`.
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.name.contains(&wanted)).collect();
-    let row = |name: &str, cells: &[String]| {
+    let columns: Vec<_> = COLUMNS.into_iter().filter(|(name, _)| name.contains(&wanted)).collect();
+    let print = |name: &str, cells: &[String]| {
         println!("{name:12}{}", cells.iter().map(|cell| format!("{cell:>16}")).collect::<String>());
     };
-    row("operations/s", &columns.iter().map(|column| column.name.to_string()).collect::<Vec<_>>());
-    for mode in [Mode::Ordered, Mode::Data] {
-        let cell = |column: &&Column| {
-            let rate = (column.measure)(mode);
-            let has_aim = !column.name.starts_with("fsync");
-            let said = if has_aim { verdict(rate >= WANTED) } else { "" };
+    print("operations/s", &columns.iter().map(|(name, _)| (*name).to_string()).collect::<Vec<_>>());
+    for (name, measure) in ROWS {
+        let cell = |(column, job): &(&str, Job)| {
+            let rate = measure(*job);
+            let said = if column.starts_with("fsync") { "" } else { verdict(rate >= WANTED) };
             format!("{rate:.0} {said}")
         };
-        row(mode.name(), &columns.iter().map(cell).collect::<Vec<_>>());
+        print(name, &columns.iter().map(cell).collect::<Vec<_>>());
     }
     onewrite_testing::all_reached()
 }

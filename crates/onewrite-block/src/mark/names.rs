@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 391] = [
+pub const ALL: [(Room, &str); 397] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -282,6 +282,7 @@ pub const ALL: [(Room, &str); 391] = [
     (Room::Pages, "sync waits for writes of others"),
     (Room::Pages, "sync finds pages dirty again"),
     (Room::Pages, "partly written page left memory meanwhile"),
+    (Room::Pages, "direct write waits for a checkpoint"),
     (Room::Pages, "direct write meets pages in memory"),
     (Room::Pages, "direct write ends while pages of its file load"),
     (Room::Pages, "read waits for a direct write"),
@@ -347,6 +348,11 @@ pub const ALL: [(Room, &str); 391] = [
     (Room::F2fs, "fsync of nodes that may tear makes a checkpoint"),
     (Room::F2fs, "fsync under a taken over name makes a checkpoint"),
     (Room::F2fs, "fsync finds no room for its chain"),
+    (Room::F2fs, "fsync finds pages that cleaning moved"),
+    (Room::F2fs, "chain of nodes would break"),
+    (Room::F2fs, "direct write finds no segment"),
+    (Room::F2fs, "inline content moves back"),
+    (Room::F2fs, "inline name removed"),
     (Room::F2fs, "fsync has no nodes to write"),
     (Room::F2fs, "fsync waits for the round of others"),
     (Room::F2fs, "content flushed before nodes"),

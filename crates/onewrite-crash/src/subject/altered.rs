@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use onewrite_block::{Cause, Choices, Device, DevicePort, Image};
+use onewrite_block::{Cause, Choices, Device, DevicePort, Image, Lpn};
 use onewrite_fs::{DraftId, FsResult, Ino, RenameManner, ShareRange};
 
 use super::{DraftChange, DraftChanged, Flag, Mounting, Name, Promises, Purpose, Replayed, Steps, Subject};
@@ -111,8 +111,12 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
         self.sound.recover(port, memory).await
     }
 
-    fn findings(&self, image: &Image) -> Vec<String> {
-        self.sound.findings(image)
+    fn findings(&self, image: &Image, looked: &mut dyn FnMut(Lpn)) -> Vec<String> {
+        self.sound.findings(image, looked)
+    }
+
+    fn is_known_by_reads(&self) -> bool {
+        self.sound.is_known_by_reads()
     }
 
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use onewrite_block::{Choices, DevicePort, Image, PAGE_SIZE, Page};
+use onewrite_block::{Choices, DevicePort, Image, Lpn, PAGE_SIZE, Page};
 use onewrite_fs::BlockNo;
 use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
@@ -89,7 +89,7 @@ impl Subject for Ext4Subject {
         }))
     }
 
-    fn findings(&self, image: &Image) -> Vec<String> {
+    fn findings(&self, image: &Image, _: &mut dyn FnMut(Lpn)) -> Vec<String> {
         let reader = AtRest(image);
         let options = CheckOptions { findings_max: FINDINGS_MAX };
         let mut check = std::pin::pin!(check(&reader, &options));

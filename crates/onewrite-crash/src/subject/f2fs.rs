@@ -17,6 +17,7 @@ use super::{
 };
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
+use crate::reads::Reads;
 
 /// Most checker findings reported for one image.
 const FINDINGS_MAX: usize = 3;
@@ -121,17 +122,23 @@ impl Subject for F2fsSubject {
             .map(|recovered| Replayed { transactions: recovered.files + recovered.transactions, revoked_blocks: 0 }))
     }
 
-    fn findings(&self, image: &Image) -> Vec<String> {
-        let medium = Medium::new(image.clone());
+    fn findings(&self, image: &Image, looked: &mut dyn FnMut(Lpn)) -> Vec<String> {
+        let medium = Medium::watched(image.clone(), Some(Reads::default()));
         let executor = Executor::ideal();
         let geometry = onewrite_block::Geometry::plain("checked", image.pages());
         let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &geometry)));
         let work = async move { check(&port, &CheckOptions { findings_max: FINDINGS_MAX }).await };
-        match executor.block_on(work) {
+        let outcome = executor.block_on(work);
+        medium.borrow().reads.iter().for_each(|reads| reads.pages().for_each(&mut *looked));
+        match outcome {
             Ok(Ok(report)) => report.findings.iter().map(ToString::to_string).collect(),
             Ok(Err(error)) => vec![error.to_string()],
             Err(halt) => vec![halt.to_string()],
         }
+    }
+
+    fn is_known_by_reads(&self) -> bool {
+        true
     }
 
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {

@@ -14,7 +14,7 @@ mod saved;
 
 use std::rc::Rc;
 
-use onewrite_block::{Cause, Choices, Device, DevicePort, Image, Nanos};
+use onewrite_block::{Cause, Choices, Device, DevicePort, Image, Lpn, Nanos};
 use onewrite_fs::{DraftId, FileSystem, FsError, FsResult, Ino, PolicyKind, RenameManner, ShareRange};
 
 pub use altered::{Alter, Altered};
@@ -140,8 +140,15 @@ pub trait Subject: 'static {
     /// If recovery fails.
     async fn recover(&self, port: &DevicePort, memory: &Rc<Self::Memory>) -> FsResult<Option<Replayed>>;
 
-    /// What the file system's own checker finds wrong with an unmounted image; a few findings at most.
-    fn findings(&self, image: &Image) -> Vec<String>;
+    /// What the file system's own checker finds wrong with an unmounted image; a few findings at most. Tells `looked`
+    /// of each page that it reads, if [`Subject::is_known_by_reads`].
+    fn findings(&self, image: &Image, looked: &mut dyn FnMut(Lpn)) -> Vec<String>;
+
+    /// Whether states are taken for equal that answer alike whatever recovery, mount and checker read. It pays where
+    /// [`Subject::recover`] writes nothing, so that states do not become equal by it.
+    fn is_known_by_reads(&self) -> bool {
+        false
+    }
 
     /// What a foreign checker finds wrong with an unmounted image; `None` if it finds nothing or does not exist.
     ///

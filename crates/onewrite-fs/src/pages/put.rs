@@ -180,22 +180,59 @@ impl Pages {
         file: &B::File,
         pages: Vec<(u64, Page)>,
     ) -> FsResult<()> {
-        let (mut under_way, mut runs) = (Vec::new(), Vec::new());
-        let mut rest = &pages[..];
-        while let Some((index, _)) = rest.first().cloned() {
-            let beside = (index..).zip(rest).take_while(|(expected, (found, _))| expected == found).count() as u64;
-            let (count, found) = match backing.target(file, index..index + beside).await? {
-                Target::Changed => continue,
-                // Who writes past the cache keeps whoever closes the way from doing so.
-                Target::Later => {
+        let written = self.write_past_cache_while_room(backing, file, &pages).await?;
+        match pages.get(written) {
+            None => Ok(()),
+            Some((index, _)) => Err(no_target(file, *index)),
+        }
+    }
+
+    /// As [`Pages::write_past_cache`], but there may be no room now: gives the number of pages before the first one
+    /// that has none.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub async fn write_past_cache_while_room<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        pages: &[(u64, Page)],
+    ) -> FsResult<usize> {
+        let mut rest = pages;
+        while !rest.is_empty() {
+            let (sent, stopped) = self.send_past_cache(backing, file, rest).await;
+            rest = &rest[sent..];
+            match stopped? {
+                Stopped::AtEnd => (),
+                Stopped::Closed => {
+                    onewrite_block::reached!("direct write waits for a checkpoint");
                     backing.until_open().await;
-                    continue;
                 }
-                Target::Room { count, found } => (count.min(beside), found),
-                Target::Nowhere | Target::NoRoom => {
-                    let place = format!("inode {}, page {index}", file.number());
-                    return Err(FsError::Damaged { place, problem: "is a hole, though just allocated".into() });
-                }
+                Stopped::NoRoom => break,
+            }
+        }
+        Ok(pages.len() - rest.len())
+    }
+
+    /// Writes pages until something stops it, and waits for them. Gives their number, and what stopped it.
+    async fn send_past_cache<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        pages: &[(u64, Page)],
+    ) -> (usize, FsResult<Stopped>) {
+        let (mut under_way, mut runs) = (Vec::new(), Vec::new());
+        let mut rest = pages;
+        let stopped = loop {
+            let Some((index, _)) = rest.first().cloned() else { break Ok(Stopped::AtEnd) };
+            let beside = (index..).zip(rest).take_while(|(expected, (found, _))| expected == found).count() as u64;
+            let (count, found) = match backing.target(file, index..index + beside).await {
+                Ok(Target::Changed) => continue,
+                Ok(Target::Later) => break Ok(Stopped::Closed),
+                Ok(Target::Room { count, found }) => (count.min(beside), found),
+                Ok(Target::NoRoom) => break Ok(Stopped::NoRoom),
+                Ok(Target::Nowhere) => break Err(no_target(file, index)),
+                Err(error) => break Err(error),
             };
             let taken = index..index + count;
             let block = backing.assign(file, taken.clone(), &found);
@@ -207,11 +244,11 @@ impl Pages {
             let (file_size, dirty) = (file.size(), Vec::new());
             runs.push(Run { pages: taken, block, file_size, found, route: Route::Direct, dirty });
             rest = others;
-        }
+        };
         let sent = wait_all(under_way).await;
         let outcome = if sent.is_ok() { Outcome::Arrived } else { Outcome::Failed };
         runs.iter().for_each(|run| backing.finished(file, run, outcome));
-        Ok(sent?)
+        (pages.len() - rest.len(), sent.map_err(FsError::from).and(stopped))
     }
 
     /// Begins a direct write of pages while others may read the file; those readers wait. `None` if the page cache
@@ -225,6 +262,22 @@ impl Pages {
         file.pages().begin_overwrite(pages.clone());
         Some(Overwriting { layer: self, file, pages })
     }
+}
+
+fn no_target(file: &impl PagedFile, index: u64) -> FsError {
+    let place = format!("inode {}, page {index}", file.number());
+    FsError::Damaged { place, problem: "is a hole, though just allocated".into() }
+}
+
+/// What ends a direct write, or interrupts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopped {
+    /// All pages are written.
+    AtEnd,
+    /// Nothing gets a target until [`Backing::until_open`].
+    Closed,
+    /// There is no room.
+    NoRoom,
 }
 
 /// Marks pages as being written directly, until dropped. Tasks that want to read them into the cache wait.

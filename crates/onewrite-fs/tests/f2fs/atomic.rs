@@ -91,7 +91,8 @@ fn a_commit_of_one_file_is_a_chain_of_nodes() {
             fs.commit_drafts(&[draft]).await?;
             let after = port.device().counters();
             let written = (after.host_write_bytes() - before.0.host_write_bytes()) / PAGE;
-            assert_eq!((written, after.flushes - before.0.flushes), (pages as u64 + 1, 1), "{pages} pages");
+            let (flushes, fua_writes) = (after.flushes - before.0.flushes, after.fua_writes - before.0.fua_writes);
+            assert_eq!((written, flushes, fua_writes), (pages as u64 + 1, 1, 1), "{pages} pages");
             assert_eq!(fs.counters().checkpoints, before.1);
         }
         Ok(())

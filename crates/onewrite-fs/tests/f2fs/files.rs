@@ -69,15 +69,16 @@ fn a_tree_is_there_after_an_unmount() {
     );
 }
 
-/// Bytes that `count` syncs of one changed page each write, and their FLUSHes.
-async fn cost_of_syncs(fs: &F2fs, port: &DevicePort, ino: Ino, count: u64) -> FsResult<(u64, u64)> {
+/// Pages, FLUSHes and FUA writes of `count` syncs of one page each.
+async fn cost_of_syncs(fs: &F2fs, port: &DevicePort, ino: Ino, count: u64) -> FsResult<(u64, u64, u64)> {
     let before = port.device().counters();
     for step in 0..count {
         fs.write(ino, Position::At(step % 30 * 4096), Content::Bytes(&[step as u8; 100]), Manner::default()).await?;
         fs.fdatasync(ino).await?;
     }
     let after = port.device().counters();
-    Ok(((after.host_write_bytes() - before.host_write_bytes()) / 4096, after.flushes - before.flushes))
+    let pages = (after.host_write_bytes() - before.host_write_bytes()) / 4096;
+    Ok((pages, after.flushes - before.flushes, after.fua_writes - before.fua_writes))
 }
 
 #[test]
@@ -112,12 +113,12 @@ fn small_fsyncs_overwrite_where_they_may() {
         costs
     };
     let (small, large) = synced_pages(16);
-    assert_eq!(small, (40, 40), "a page and a FLUSH for each");
+    assert_eq!(small, (40, 40, 0), "a page and a FLUSH for each");
     assert_eq!(large, 17, "sixteen pages and the node that names them");
     let (small, _) = synced_pages(0);
-    assert_eq!(small, (80, 40), "a page, a FLUSH, a node with FUA");
+    assert_eq!(small, (80, 40, 40), "a page, a FLUSH, a node with FUA");
     let (small, _) = synced_pages(1);
-    assert_eq!(small, (80, 40), "one page is not below one");
+    assert_eq!(small, (80, 40, 40), "one page is not below one");
 }
 
 /// Linux stamps with a tick of 4 ms, too, and leaves the inode of such an fsync alone.

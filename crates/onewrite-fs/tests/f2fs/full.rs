@@ -2,11 +2,14 @@
 //! image is clean for fsck.f2fs in the end.
 
 use onewrite_block::{Cause, Choices, Device, DevicePort, Geometry, Lpn, Nanos, RamDisk};
+use onewrite_fs::f2fs::format::Nid;
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, LogMode};
 use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 
+use crate::support::f2fs::{Editor, fill as fill_tree, make};
 use crate::support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
-use crate::support::volume::image;
+use crate::support::volume::{image, load};
+use crate::support::{Scratch, many};
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
@@ -44,6 +47,88 @@ fn a_full_disk_takes_as_much_again_after_a_deletion() {
             before = pages;
             fs.unlink(fs.root(), name.as_bytes()).await?;
         }
+        Ok(())
+    });
+    assert_clean(&image(disk));
+}
+
+#[test]
+fn direct_writes_of_many_pages_find_room_on_a_nearly_full_disk() {
+    let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let direct = Manner { direct: true, ..Manner::default() };
+    let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+        let mut choices = Choices::new(1);
+        let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        let pages = fill(&fs, ino, 0).await? - 100;
+        let size = Some(pages * PAGE);
+        fs.set_attributes(ino, onewrite_fs::AttributeChanges { size, ..Default::default() }).await?;
+        let mut model = vec![0; pages as usize];
+        for step in 0..400_u32 {
+            let count = 1 + choices.below(1500);
+            let first = choices.below(pages - count);
+            let bytes = vec![step as u8; (count * PAGE) as usize];
+            fs.write(ino, Position::At(first * PAGE), Content::Bytes(&bytes), direct).await?;
+            model[first as usize..(first + count) as usize].fill(step as u8);
+        }
+        for (page, byte) in (0..).zip(&model) {
+            let found = fs.read(ino, page * PAGE, PAGE, Manner::default()).await?.to_vec();
+            assert_eq!(found, [*byte; PAGE as usize], "page {page}");
+        }
+        Ok(())
+    });
+    assert_clean(&image(disk));
+}
+
+/// An image of f2fs-tools with a directory and a file whose names and content lie in their inodes.
+fn inline_disk() -> Box<dyn Device> {
+    let scratch = Scratch::new("f2fs-full-inline");
+    let (tree, path) = (scratch.path("tree"), scratch.path("image"));
+    many(&tree.join("few"), 20, 20);
+    std::fs::write(tree.join("small"), [6; 300]).expect("file");
+    make(&path, 64 * MIB, "");
+    fill_tree(&path, &tree, "");
+    let loaded = load(&path);
+    let disk = RamDisk::with_image(loaded.clone(), Geometry::plain("ram", loaded.pages()));
+    let ((few, small), _) = with_mount(Box::new(disk), read_only(), Left::AsItIs, |fs, _| async move {
+        Ok((fs.lookup(fs.root(), b"few").await?, fs.lookup(fs.root(), b"small").await?))
+    });
+    let mut editor = Editor::open(&path);
+    assert!(editor.inode(Nid::from_ino(small)).is_inline_data(), "sload.f2fs keeps small content in the inode");
+    editor.move_names_into_inode(Nid::from_ino(few));
+    editor.save(&path);
+    let loaded = load(&path);
+    Box::new(RamDisk::with_image(loaded.clone(), Geometry::plain("ram", loaded.pages())))
+}
+
+fn read_only() -> F2fsOptions {
+    F2fsOptions { read_only: true, ..F2fsOptions::default() }
+}
+
+#[test]
+fn what_an_inode_holds_survives_a_full_disk() {
+    let ((), disk) = with_mount(inline_disk(), F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        let (few, small) = (fs.lookup(fs.root(), b"few").await?, fs.lookup(fs.root(), b"small").await?);
+        let names = || async { FsResult::Ok(fs.read_directory(few, 0).await?.len()) };
+        let before = names().await?;
+        assert!(before > 20, "{before} names");
+        let filler = fs.create(fs.root(), b"filler", NewNode::FILE).await?;
+        fill(&fs, filler, 1).await?;
+        let refused = fs.create(few, b"one more", NewNode::FILE).await;
+        assert!(matches!(refused, Err(FsError::NoSpace { .. })), "{refused:?}");
+        assert_eq!(names().await?, before, "names behind a refused one");
+        let refused = write(&fs, small, 100, &[9; 10]).await;
+        assert!(matches!(refused, Err(FsError::NoSpace { .. })), "{refused:?}");
+        assert_eq!(fs.read(small, 0, 4096, Manner::default()).await?.to_vec(), [6; 300]);
+        let listed = fs.read_directory(few, 0).await?;
+        let gone = listed.iter().find(|entry| entry.name != b"." && entry.name != b"..").expect("a name");
+        fs.unlink(few, &gone.name).await?;
+        assert_eq!(names().await?, before - 1, "a name goes from a full disk");
+        fs.unlink(fs.root(), b"filler").await?;
+        fs.create(few, b"one more", NewNode::FILE).await?;
+        write(&fs, small, 100, &[9; 10]).await?;
+        let expected = [&[6; 100][..], &[9; 10], &[6; 190]].concat();
+        assert_eq!(fs.read(small, 0, 4096, Manner::default()).await?.to_vec(), expected);
+        assert_eq!(names().await?, before);
         Ok(())
     });
     assert_clean(&image(disk));

@@ -19,6 +19,36 @@ async fn new_fs(port: DevicePort) -> FsResult<F2fs> {
 }
 
 #[test]
+fn a_checkpoint_comes_between_the_runs_of_a_direct_write() {
+    let executor = Executor::seeded(Time::Virtual, HostProfile::default(), 1);
+    let device = Profile::load("ideal").expect("a profile").device(Some(96 * MIB)).expect("a device");
+    let (runtime, port) = (executor.runtime(), executor.runtime().attach(device));
+    let done = executor.block_on(async move {
+        let fs = Rc::new(new_fs(port).await?);
+        let other = Rc::clone(&fs);
+        let checkpoints = runtime.start(async move {
+            for number in 0..200 {
+                let name = format!("d{number}");
+                let directory = other.create(other.root(), name.as_bytes(), NewNode::DIRECTORY).await?;
+                other.fsync(directory).await?;
+            }
+            FsResult::Ok(())
+        });
+        let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
+        // Three runs at least: a segment has 512 blocks.
+        let content = vec![7; 1200 * PAGE_SIZE];
+        let direct = Manner { direct: true, ..Manner::default() };
+        for _ in 0..20 {
+            fs.write(file, Position::At(0), Content::Bytes(&content), direct).await?;
+        }
+        checkpoints.await?;
+        assert!(fs.read(file, 0, content.len() as u64, direct).await?.to_vec() == content, "what was written");
+        fs.unmount().await
+    });
+    done.expect("neither waits for ever").expect("no error");
+}
+
+#[test]
 fn a_checkpoint_comes_between_the_runs_of_a_file_whose_pages_are_not_neighbours() {
     let executor = Executor::seeded(Time::Virtual, HostProfile::default(), 1);
     let device = Profile::load("ideal").expect("a profile").device(Some(96 * MIB)).expect("a device");

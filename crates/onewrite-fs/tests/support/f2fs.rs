@@ -5,8 +5,9 @@ use std::path::Path;
 
 use onewrite_fs::BlockNo;
 use onewrite_fs::f2fs::format::checkpoint::{CHECKSUM_OFFSET, head_checksum};
-use onewrite_fs::f2fs::format::inode::{self, CHECKSUM, Inode};
-use onewrite_fs::f2fs::format::sit::test_bit;
+use onewrite_fs::f2fs::format::dentry::{Shape, is_used};
+use onewrite_fs::f2fs::format::inode::{self, CHECKSUM, Inode, inline};
+use onewrite_fs::f2fs::format::sit::{self, test_bit};
 use onewrite_fs::f2fs::format::superblock::RawSuperblock;
 use onewrite_fs::f2fs::format::{Checkpoint, DataAddress, Layout, Nid, nat};
 
@@ -148,4 +149,38 @@ impl Editor {
             block[offset..offset + 4].copy_from_slice(&sum.to_le_bytes());
         }
     }
+
+    /// Moves the names of a directory from its block into its inode, with all counts. sload.f2fs makes no such
+    /// directory. The image must have no extra attributes.
+    pub fn move_names_into_inode(&mut self, nid: Nid) {
+        let inode = self.inode(nid);
+        let DataAddress::Block(block) = inode.address(0) else { panic!("a block of names") };
+        let (names, shape) = (self.block(block).to_vec(), Shape::inline(INLINE_ROOM));
+        let mut inside = vec![0; INLINE_ROOM];
+        for slot in (0..shape.slots).filter(|slot| is_used(&names, *slot)) {
+            inside[slot / 8] |= 1 << (slot % 8);
+            let (from, to) = (Shape::BLOCK.entries + slot * 11, shape.entries + slot * 11);
+            inside[to..to + 11].copy_from_slice(&names[from..from + 11]);
+            let (from, to) = (Shape::BLOCK.names + slot * 8, shape.names + slot * 8);
+            inside[to..to + 8].copy_from_slice(&names[from..from + 8]);
+        }
+        let home = self.node_block(nid);
+        let bytes = self.block(home);
+        bytes[3] |= inline::DENTRY;
+        bytes[16..24].copy_from_slice(&(INLINE_ROOM as u64).to_le_bytes());
+        bytes[24..32].copy_from_slice(&1_u64.to_le_bytes());
+        bytes[360..364].fill(0);
+        bytes[364..364 + INLINE_ROOM].copy_from_slice(&inside);
+        let (segment, index) = self.layout.position(block).expect("in the main area");
+        let (at, entry) = sit::position(segment);
+        let copy = usize::from(test_bit(&self.checkpoint.sit_bitmap, at as usize));
+        let home = self.layout.sit_copies(at)[copy];
+        let entry = &mut self.block(home)[entry * sit::ENTRY_SIZE..];
+        entry[0] -= 1;
+        entry[2 + index / 8] &= !(0x80 >> (index % 8));
+        self.edit_checkpoint(|head| head[16] -= 1);
+    }
 }
+
+/// Bytes of an inode for names, without extra attributes and with room for extended ones.
+pub const INLINE_ROOM: usize = (923 - 50 - 1) * 4;

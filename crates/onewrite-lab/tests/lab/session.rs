@@ -197,7 +197,7 @@ fn an_engine_of_innodbs_shape_on_f2fs_is_refused_by_name() {
 
 #[test]
 fn staging_halves_the_flushes_of_a_database_and_more_than_halves_its_bytes() {
-    let job = SqliteJob { operations: Some(400), ..SqliteJob::named("sqlite-rand-sync").unwrap().unwrap() };
+    let job = SqliteJob { operations: Some(400), ..SqliteJob::named("sqlite-rand-sync:wal").unwrap().unwrap() };
     let disk = || Box::new(RamDisk::volatile(80 * MIB / 4096));
     let usage = |stage_bytes| {
         let stack = Stack::F2fs(F2fsStack { stage_bytes, ..F2fsStack::default() });

@@ -50,7 +50,7 @@ const OPTIONS: &str = "\
   atgc             F2FS cleans in quiet times what has not changed for seven
                    days of mounted time, not by cost and benefit
   ipu=PAGES        an fsync of fewer pages of an F2FS file writes them over
-                   their blocks, and is not atomic [0: never; Linux has 8]
+                   their blocks, and is not atomic [0: never; 9 is Linux's]
   stage=FILE       file or device of F2FS's staging area, its first page zeros
                    when it is new [behind the image, if mkfs made one]
   discard_stage    give up what fsyncs staged, if something else wrote since

@@ -48,7 +48,7 @@ impl Subject for ToySubject {
         Ok(None)
     }
 
-    fn findings(&self, _: &Image) -> Vec<String> {
+    fn findings(&self, _: &Image, _: &mut dyn FnMut(Lpn)) -> Vec<String> {
         Vec::new()
     }
 

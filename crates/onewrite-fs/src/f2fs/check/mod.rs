@@ -24,14 +24,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use onewrite_block::DevicePort;
 
-use super::format::checkpoint::{StagePlace, flags};
+use super::format::checkpoint::{StageMark, flags};
 use super::format::layout::{ROOT_INODE, SEGMENT_BLOCKS};
 use super::format::nat::NatEntry;
 use super::format::sit::SitEntry;
 use super::format::{Nid, Place};
+use super::stage::area::Area;
 use super::summaries::Summaries;
 use super::tables::Tables;
-use crate::api::{FileKind, FsResult};
+use crate::api::{FileKind, FsError, FsResult};
 use claims::Claims;
 pub use report::{Finding, Report};
 
@@ -59,7 +60,7 @@ impl Default for CheckOptions {
 pub async fn check(port: &DevicePort, options: &CheckOptions) -> FsResult<Report> {
     let tables = Tables::open(port, CACHE_PAGES).await?;
     let mut checker = Checker::new(tables, options).await?;
-    checker.run().await?;
+    checker.run(port).await?;
     Ok(checker.report)
 }
 
@@ -124,7 +125,7 @@ impl Checker {
         })
     }
 
-    async fn run(&mut self) -> FsResult<()> {
+    async fn run(&mut self, port: &DevicePort) -> FsResult<()> {
         self.check_copies().await?;
         self.read_nat().await?;
         self.read_sit().await?;
@@ -143,12 +144,22 @@ impl Checker {
             self.report.add(Place::Current, "it is marked as in need of fsck");
         }
         if !self.tables.checkpoint.has(flags::UMOUNT) {
-            let behind = match self.tables.checkpoint.stage.map(|mark| mark.place) {
-                Some(StagePlace::Apart) => StagePlace::Apart.missing(),
+            let behind = match self.tables.checkpoint.stage {
+                Some(mark) if !self.is_continued(port, mark).await? => mark.place.missing(),
                 _ => "what fsync made durable behind it comes with the next mount",
             };
             self.report.note(Place::Current, format!("the image was not unmounted; {behind}"));
         }
         Ok(())
+    }
+
+    /// Whether the staging area that continues the checkpoint lies behind the image.
+    async fn is_continued(&self, port: &DevicePort, mark: StageMark) -> FsResult<bool> {
+        match Area::find(port, None, &self.tables.layout, false).await {
+            Ok(area) => Ok(area.is_some_and(|area| area.mark() == mark)),
+            // A damaged label, or another image's.
+            Err(FsError::Unsupported(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -159,7 +159,7 @@ impl Checker {
 
     async fn check_map(&mut self, walk: &mut Walk<'_>, parent: Nid) -> FsResult<()> {
         let inode = walk.inode;
-        for index in 0..inode.address_count() {
+        for index in (0..inode.address_count()).filter(|index| inode.address(*index) != DataAddress::Hole) {
             let owner = Summary { nid: inode.number, slot: index as u16 };
             self.check_address(walk, inode.address(index), index as u64, (owner, parent)).await?;
         }
@@ -180,11 +180,14 @@ impl Checker {
             let bytes = page.bytes();
             for slot in 0..POINTERS {
                 let value = node::pointer(&bytes[..], slot);
+                if value == 0 {
+                    continue;
+                }
                 let logical = below.logical + slot as u64 * (POINTERS as u64).pow(below.levels);
                 if below.levels == 0 {
                     let owner = Summary { nid: below.nid, slot: slot as u16 };
                     self.check_address(walk, DataAddress::from_disk(value), logical, (owner, parent)).await?;
-                } else if value != 0 {
+                } else {
                     let path = NodePath::of(logical, inode.address_count() as u64).expect("it lies below a node");
                     let depth = path.steps().len() - below.levels as usize;
                     let offset = path.steps()[depth].offset;

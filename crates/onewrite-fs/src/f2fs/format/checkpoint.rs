@@ -8,11 +8,11 @@
 //! A pack is sound if head and repeated head have right checksums and one version. The sound pack with the higher
 //! version is in use.
 
+use onewrite_block::crc32_le;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::address::SegmentNo;
-use super::checksum::crc32;
 use super::error::{FormatError, Place, expect_checksum};
 use super::layout::{Layout, SEGMENT_BLOCKS};
 use super::sit::LogKind;
@@ -154,7 +154,7 @@ pub fn verified_head(block: &[u8], pack: u8) -> Result<(RawCheckpoint, u32), For
 
 /// The checksum of a head that keeps it at `offset`.
 pub fn head_checksum(block: &[u8], offset: usize) -> u32 {
-    crc32(crc32(SUPERBLOCK_MAGIC, &block[..offset]), &block[offset + 4..])
+    crc32_le(crc32_le(SUPERBLOCK_MAGIC, &block[..offset]), &block[offset + 4..])
 }
 
 impl Checkpoint {

@@ -142,6 +142,41 @@ pub fn entries(
     })
 }
 
+/// The entry of a name, if it is there: what [`entries`] finds, without looking closely at the others.
+pub fn find<'a>(bytes: &'a [u8], shape: Shape, place: Place, name: &[u8]) -> Option<Entry<'a>> {
+    let mut slot = 0;
+    while slot < shape.slots {
+        slot += match is_used(bytes, slot).then(|| stored_name(bytes, shape, slot)).flatten() {
+            Some(stored) if stored == name => return entry(bytes, shape, place, slot).ok(),
+            Some(stored) => slots_of(stored),
+            None => 1,
+        };
+    }
+    None
+}
+
+/// The name in a slot, if it is one.
+fn stored_name(bytes: &[u8], shape: Shape, slot: usize) -> Option<&[u8]> {
+    let at = shape.entries + slot * ENTRY + std::mem::offset_of!(RawEntry, name_len);
+    let length = usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+    let start = shape.names + slot * SLOT_NAME;
+    let fits = (1..=NAME_MAX).contains(&length) && slot + length.div_ceil(SLOT_NAME) <= shape.slots;
+    let name = fits.then(|| &bytes[start..start + length])?;
+    is_clean(name).then_some(name)
+}
+
+/// Whether a name holds no slash and no zero; eight bytes at once.
+fn is_clean(name: &[u8]) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    let has_zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7) != 0;
+    let words = name.chunks_exact(8);
+    let is_slash_or_zero = |byte: &u8| matches!(byte, 0 | b'/');
+    !words.remainder().iter().any(is_slash_or_zero)
+        && !words
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+            .any(|word| has_zero(word) || has_zero(word ^ (ONES * u64::from(b'/'))))
+}
+
 /// An entry to be put into a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewEntry<'a> {
@@ -160,12 +195,19 @@ pub const fn slots_of(name: &[u8]) -> usize {
 
 /// The first of `count` free slots beside each other; `None` if there are none.
 pub fn room(bytes: &[u8], shape: Shape, count: usize) -> Option<usize> {
-    let mut free = 0;
-    let is_end = |slot: &usize| {
-        free = if is_used(bytes, *slot) { 0 } else { free + 1 };
-        free == count
-    };
-    (0..shape.slots).find(is_end).map(|slot| slot + 1 - count)
+    let (mut slot, mut free) = (0, 0);
+    while slot < shape.slots {
+        if slot % 8 == 0 && bytes[slot / 8] == 0xff {
+            (slot, free) = (slot + 8, 0);
+            continue;
+        }
+        free = if is_used(bytes, slot) { 0 } else { free + 1 };
+        slot += 1;
+        if free == count {
+            return Some(slot - count);
+        }
+    }
+    None
 }
 
 /// Puts an entry into free slots from `slot` on.
@@ -222,7 +264,7 @@ fn entry(bytes: &[u8], shape: Shape, place: Place, slot: usize) -> Result<Entry<
     }
     let start = shape.names + slot * SLOT_NAME;
     let name = &bytes[start..start + length];
-    if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+    if !is_clean(name) {
         return wrong("a name holds a slash or a zero");
     }
     let (hash, ino) = (raw.hash_code.get(), Nid(raw.ino.get()));
@@ -281,6 +323,8 @@ pub fn level_of(logical: u64, start: u8) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use onewrite_block::Choices;
+
     use super::*;
 
     #[test]
@@ -294,5 +338,65 @@ mod tests {
     fn names_in_an_inode_share_its_room() {
         let shape = Shape::inline((923 - 50 - 1) * 4);
         assert_eq!(shape, Shape { slots: 182, entries: 30, names: 2032 });
+    }
+
+    /// A block with names of all lengths, some removed, some bytes changed at random.
+    fn block(choices: &mut Choices) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let (mut bytes, mut names) = (vec![0; 4096], Vec::new());
+        for number in 0..choices.below(90) {
+            let mut name = format!("n{number}").into_bytes();
+            name.resize(1 + choices.below(40) as usize, b'x');
+            if let Some(slot) = room(&bytes, Shape::BLOCK, slots_of(&name)) {
+                insert(&mut bytes, Shape::BLOCK, slot, NewEntry { ino: Nid(9), kind: FileKind::Regular, name: &name });
+                if choices.below(4) == 0 {
+                    remove(&mut bytes, slot..slot + slots_of(&name));
+                }
+                names.push(name);
+            }
+        }
+        (0..choices.below(6)).for_each(|_| bytes[choices.below(4096) as usize] = choices.bits() as u8 & 0x2f);
+        (bytes, names)
+    }
+
+    #[test]
+    fn a_name_is_found_where_the_list_of_entries_has_it() {
+        let place = Place::Inode(Nid(3));
+        let (mut found, mut damaged) = (0, 0);
+        for seed in 0..400 {
+            let (bytes, names) = block(&mut Choices::new(seed));
+            let listed = || entries(&bytes, Shape::BLOCK, place, 0);
+            damaged += listed().filter(Result::is_err).count();
+            let all = names.iter().map(Vec::as_slice).chain(listed().flatten().map(|entry| entry.name));
+            for name in all.chain([&b"absent"[..]]) {
+                let expected = listed().flatten().find(|entry| entry.name == name);
+                assert_eq!(find(&bytes, Shape::BLOCK, place, name), expected, "seed {seed}");
+                found += usize::from(expected.is_some());
+            }
+        }
+        assert!(found > 10_000 && damaged > 300, "{found} found, {damaged} damaged");
+    }
+
+    #[test]
+    fn room_is_the_first_of_so_many_free_slots() {
+        for seed in 0..400 {
+            let (bytes, _) = block(&mut Choices::new(seed));
+            for count in 1..=32 {
+                let is_room = |slot: &usize| (*slot..slot + count).all(|slot| !is_used(&bytes, slot));
+                let expected = (0..=BLOCK_SLOTS - count).find(is_room);
+                assert_eq!(room(&bytes, Shape::BLOCK, count), expected, "seed {seed}, {count} slots");
+            }
+        }
+    }
+
+    #[test]
+    fn slashes_and_zeros_are_seen_anywhere() {
+        for (length, at) in (1..40).flat_map(|length| (0..length).map(move |at| (length, at))) {
+            let mut name = vec![0x80; length];
+            assert!(is_clean(&name));
+            for byte in [0, b'/'] {
+                name[at] = byte;
+                assert!(!is_clean(&name), "{length} bytes, {byte} at {at}");
+            }
+        }
     }
 }

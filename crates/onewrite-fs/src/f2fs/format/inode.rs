@@ -7,11 +7,11 @@
 //!
 //! Extra attributes take the first words of the addresses, extended attributes the last ones.
 
+use onewrite_block::crc32_le;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::address::{DataAddress, Nid};
-use super::checksum::crc32;
 use super::error::{FormatError, Place, expect_checksum};
 use super::features::Features;
 use super::layout::Layout;
@@ -369,10 +369,10 @@ impl Inode {
 
 /// The checksum of an inode: over UUID, number, generation, and the block without the checksum itself.
 pub fn checksum(block: &[u8], number: Nid, layout: &Layout) -> u32 {
-    let start = crc32(layout.inode_seed, &number.0.to_le_bytes());
-    let start = crc32(start, &block[68..72]);
-    let before = crc32(start, &block[..CHECKSUM.start]);
-    crc32(crc32(before, &[0; 4]), &block[CHECKSUM.end..])
+    let start = crc32_le(layout.inode_seed, &number.0.to_le_bytes());
+    let start = crc32_le(start, &block[68..72]);
+    let before = crc32_le(start, &block[..CHECKSUM.start]);
+    crc32_le(crc32_le(before, &[0; 4]), &block[CHECKSUM.end..])
 }
 
 fn refuse_foreign(raw: &RawInode, number: Nid) -> Result<(), FormatError> {

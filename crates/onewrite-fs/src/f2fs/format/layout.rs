@@ -4,8 +4,9 @@
 //! - The areas follow each other without gaps and end within `block_count`.
 //! - SIT and NAT have two copies of each of their blocks; the SIT has an entry for each segment, the SSA a block.
 
+use onewrite_block::crc32_le;
+
 use super::address::{Nid, SegmentNo};
-use super::checksum::crc32;
 use super::error::{FormatError, Place};
 use super::features::Features;
 use super::nat::ENTRIES_PER_BLOCK as NIDS_PER_BLOCK;
@@ -157,7 +158,7 @@ impl Layout {
             payload_blocks: raw.cp_payload.get(),
             features: raw.features(),
             quota_inodes: raw.quota_ino.map(|number| Nid(number.get())),
-            inode_seed: crc32(!0, &raw.uuid),
+            inode_seed: crc32_le(!0, &raw.uuid),
         }
     }
 

@@ -11,7 +11,6 @@
 
 pub mod address;
 pub mod checkpoint;
-pub mod checksum;
 pub mod dentry;
 pub mod error;
 pub mod features;

@@ -1,7 +1,8 @@
 //! Orphans: inodes without a name that were open when the checkpoint was made. A block has 1020 numbers and a footer.
 
+use onewrite_block::crc32_le;
+
 use super::address::Nid;
-use super::checksum::crc32;
 use super::error::{FormatError, Place};
 use super::superblock::SUPERBLOCK_MAGIC;
 
@@ -25,7 +26,7 @@ pub fn blocks(inodes: &[Nid]) -> Vec<[u8; 4096]> {
         block[PLACE..PLACE + 2].copy_from_slice(&(index as u16 + 1).to_le_bytes());
         block[PLACE + 2..PLACE + 4].copy_from_slice(&count.to_le_bytes());
         block[COUNT..COUNT + 4].copy_from_slice(&(part.len() as u32).to_le_bytes());
-        let sum = crc32(SUPERBLOCK_MAGIC, &block[..CHECKSUM]);
+        let sum = crc32_le(SUPERBLOCK_MAGIC, &block[..CHECKSUM]);
         block[CHECKSUM..].copy_from_slice(&sum.to_le_bytes());
         block
     };

@@ -2,10 +2,10 @@
 //!
 //! It is written by mkfs and by tools that resize, and hardly ever else.
 
+use onewrite_block::crc32_le;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::checksum::crc32;
 use super::error::{FormatError, Place, Problem, expect_checksum};
 use super::features::Features;
 
@@ -125,6 +125,6 @@ impl RawSuperblock {
 
     /// The checksum of the content.
     pub fn checksum(&self) -> u32 {
-        crc32(SUPERBLOCK_MAGIC, &self.as_bytes()[..CHECKSUM_OFFSET])
+        crc32_le(SUPERBLOCK_MAGIC, &self.as_bytes()[..CHECKSUM_OFFSET])
     }
 }

@@ -18,6 +18,7 @@ use super::views::Checkpoints;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
 use crate::f2fs::format::checkpoint::flags;
+use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::space::{Prepared, Reserve};
 use crate::transfer::{Durability, send_run, wait_all};
 
@@ -62,6 +63,8 @@ impl Checkpoints<'_> {
             || self.numbers.borrow().changed_count() > 0
             || self.orphans.has_changed()
             || self.space.borrow().has_changes()
+            // Content that went over its blocks; its nodes may be as they were.
+            || self.options.in_place_below > 0 && self.is_unflushed.get()
     }
 
     async fn make_checkpoint(&self, reason: Reason) -> FsResult<()> {
@@ -109,6 +112,8 @@ impl Checkpoints<'_> {
         self.names_gone.borrow_mut().clear();
         self.orphans.note_checkpoint();
         self.chained.set(0);
+        let chain = self.checkpoint.borrow().log(LogKind::WarmNode);
+        self.chain_end.set(Some(self.layout.segment_start(chain.segment) + u64::from(chain.next)));
         let freed = self.space.borrow_mut().note_checkpoint();
         self.space.borrow_mut().look_again();
         self.begin_stage().await?;

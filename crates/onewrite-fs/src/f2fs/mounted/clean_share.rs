@@ -45,7 +45,23 @@ impl Cleaner<'_> {
     /// # Errors
     /// Device errors and damage; what was shared before keeps its new address.
     pub(super) async fn share_content(&self, owned: &[(Summary, BlockNo)]) -> FsResult<()> {
-        let (mut moves, mut dirty) = (Vec::new(), Vec::new());
+        let mut moves = Vec::new();
+        let planned = self.plan_moves(owned, &mut moves).await;
+        planned.inspect_err(|_| moves.iter().for_each(|one| self.space.borrow_mut().give_back(one.target)))?;
+        let pairs_max = self.port.geometry().share_pairs_max.max(1) as usize;
+        let mut left = moves.chunks(pairs_max);
+        while let Some(part) = left.next() {
+            if let Err(error) = self.share_part(part).await {
+                left.flatten().for_each(|one| self.space.borrow_mut().give_back(one.target));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a block for each page of the victim that is clean, and writes the others.
+    async fn plan_moves(&self, owned: &[(Summary, BlockNo)], moves: &mut Vec<Move>) -> FsResult<()> {
+        let mut dirty = Vec::new();
         for (owner, source) in owned {
             let Some((file, logical, slot)) = self.content_in(*owner, *source).await? else { continue };
             if self.pages.is_newer(page_key(&*file, logical)) {
@@ -59,14 +75,6 @@ impl Cleaner<'_> {
         }
         for (file, logical) in dirty {
             self.pages.write_pages(self.volume(), &file, logical..logical + 1).await?;
-        }
-        let pairs_max = self.port.geometry().share_pairs_max.max(1) as usize;
-        let mut left = moves.chunks(pairs_max);
-        while let Some(part) = left.next() {
-            if let Err(error) = self.share_part(part).await {
-                left.flatten().for_each(|one| self.space.borrow_mut().give_back(one.target));
-                return Err(error);
-            }
         }
         Ok(())
     }

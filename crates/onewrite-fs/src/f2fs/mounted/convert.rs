@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use onewrite_block::Page;
 
+use super::directories::Vacancy;
 use super::file::File;
 use super::views::Contents;
 use crate::api::FsResult;
 use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, NewEntry, Shape};
-use crate::f2fs::format::inode::inline;
+use crate::f2fs::format::inode::{RawInode, inline};
 use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 
 impl Contents<'_> {
@@ -20,11 +21,15 @@ impl Contents<'_> {
         let content = self.inline_bytes(file).await?;
         let size = (file.size() as usize).min(content.len());
         onewrite_block::reached!("inline content moves out");
+        let before = file.raw().clone();
         self.empty_inline(file, inline::DATA | inline::DATA_EXIST).await?;
-        if size > 0 {
-            self.put_first_page(file, Page::from_slice(&content[..size])).await?;
+        if size == 0 {
+            return Ok(());
         }
-        Ok(())
+        match self.put_first_page(file, Page::from_slice(&content[..size])).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.move_back(file, &before, &content).await.and(Err(error)),
+        }
     }
 
     /// Empties content in the inode; the file names blocks from now on.
@@ -38,6 +43,15 @@ impl Contents<'_> {
         if !directory.has_inline(inline::DENTRY) {
             return Ok(());
         }
+        let before = directory.raw().clone();
+        let content = self.inline_bytes(directory).await?;
+        match self.move_names(directory).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.move_back(directory, &before, &content).await.and(Err(error)),
+        }
+    }
+
+    async fn move_names(&self, directory: &Rc<File>) -> FsResult<()> {
         let names = self.directories().names_from(directory, 0).await?;
         let found = |slot: usize| dentry::slots_of(&names[slot].name);
         let ends: Vec<usize> = names.iter().map(|name| name.next as usize).collect();
@@ -51,7 +65,7 @@ impl Contents<'_> {
             for name in &names {
                 let new =
                     NewEntry { ino: crate::f2fs::format::Nid::from_ino(name.ino), kind: name.kind, name: &name.name };
-                self.directories().add_moved_out(directory, new).await?;
+                self.directories().add_moved_out(directory, new, Vacancy::default()).await?;
             }
             return Ok(());
         }
@@ -64,6 +78,27 @@ impl Contents<'_> {
             dentry::insert(&mut bytes, Shape::BLOCK, slot, new);
         }
         self.put_first_page(directory, Page::new(bytes)).await
+    }
+
+    /// Undoes a move that failed, mostly on a full disk: the inode holds `content` again, and the fields of `before`.
+    ///
+    /// # Errors
+    /// Device errors, after which nothing changes any more.
+    async fn move_back(&self, file: &Rc<File>, before: &RawInode, content: &[u8]) -> FsResult<()> {
+        onewrite_block::reached!("inline content moves back", file.raw().i_inline != before.i_inline);
+        let moved_back = async {
+            if file.raw().i_inline != before.i_inline {
+                self.free_pages(file, 0..u64::MAX).await?;
+            }
+            self.nodes().load_node(file.number(), file.number(), 0).await
+        };
+        moved_back.await.inspect_err(|error| self.fail(error))?;
+        let room = file.shape().inline_range();
+        self.nodes().change_node(file.number(), file.number(), |bytes| bytes[room].copy_from_slice(content));
+        file.change_raw(|raw| *raw = before.clone());
+        self.nodes().note_unsaved(file);
+        self.nodes().save_loaded(file);
+        Ok(())
     }
 
     /// Content or names in the inode, with the unused rest.

@@ -24,7 +24,7 @@ impl Directories<'_> {
         node: NewNode,
         target: &[u8],
     ) -> FsResult<Ino> {
-        self.expect_absent(directory, name).await?;
+        let vacancy = self.expect_absent(directory, name).await?;
         if node.kind == FileKind::Directory && directory.links() == u32::MAX {
             return Err(FsError::TooManyLinks(directory.ino()));
         }
@@ -32,7 +32,7 @@ impl Directories<'_> {
         let named = async {
             self.fill(directory, &child, target).await?;
             let new = NewEntry { ino: child.number(), kind: child.kind(), name };
-            self.add_name(directory, new).await
+            self.add_name_to(directory, new, vacancy).await
         };
         if let Err(error) = named.await {
             self.contents().delete(&child).await?;

@@ -35,6 +35,19 @@ impl FoundName {
     }
 }
 
+/// Where a search that missed a name first saw room for one of its length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Vacancy {
+    level: u32,
+    logical: u64,
+}
+
+/// What a search gives.
+enum Searched {
+    Found(FoundName),
+    Absent(Vacancy),
+}
+
 impl Directories<'_> {
     pub(super) async fn directory(&self, ino: Ino) -> FsResult<Rc<File>> {
         let directory = self.nodes().file(ino).await?;
@@ -52,39 +65,61 @@ impl Directories<'_> {
 
     /// Finds a name. The caller holds the directory's lock.
     pub(super) async fn find_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<Option<FoundName>> {
+        Ok(match self.search(directory, name).await? {
+            Searched::Found(found) => Some(found),
+            Searched::Absent(_) => None,
+        })
+    }
+
+    async fn search(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<Searched> {
         if name.len() > NAME_MAX {
             return Err(FsError::NameTooLong(name.len()));
         }
         let place = Place::Inode(directory.number());
         if directory.has_inline(inline::DENTRY) {
             let bytes = self.contents().inline_bytes(directory).await?;
-            return Ok(found_in(&bytes, Shape::inline(bytes.len()), place, 0, name));
+            let found = found_in(&bytes, Shape::inline(bytes.len()), place, 0, name);
+            return Ok(found.map_or(Searched::Absent(Vacancy::default()), Searched::Found));
         }
         let (hash, blocks) = (name_hash(name), directory.size().div_ceil(PAGE_BYTES));
         let (depth, start) = (directory.raw().i_current_depth.get().min(DEPTH_MAX), directory.raw().i_dir_level);
+        let mut vacancy = None;
         for level in 0..depth {
             let bucket = dentry::bucket(level, start, hash);
             if bucket.start >= blocks {
+                vacancy.get_or_insert(Vacancy { level, logical: bucket.start });
                 break;
             }
             for logical in bucket {
-                let Some(page) = self.names_block(directory, logical).await? else { continue };
-                if let Some(found) = found_in(&page.bytes()[..], Shape::BLOCK, place, logical, name) {
-                    return Ok(Some(found));
+                let page = self.names_block(directory, logical).await?;
+                let Some(page) = page else {
+                    vacancy.get_or_insert(Vacancy { level, logical });
+                    continue;
+                };
+                let bytes = page.bytes();
+                if let Some(found) = found_in(&bytes[..], Shape::BLOCK, place, logical, name) {
+                    return Ok(Searched::Found(found));
+                }
+                if vacancy.is_none() && dentry::room(&bytes[..], Shape::BLOCK, dentry::slots_of(name)).is_some() {
+                    vacancy = Some(Vacancy { level, logical });
                 }
             }
         }
-        Ok(None)
+        Ok(Searched::Absent(vacancy.unwrap_or(Vacancy { level: depth, logical: 0 })))
     }
 
     pub(super) async fn expect_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<FoundName> {
         self.find_name(directory, name).await?.ok_or_else(|| FsError::NotFound(display(name)))
     }
 
-    pub(super) async fn expect_absent(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
-        match self.find_name(directory, name).await? {
-            Some(_) => Err(FsError::Exists(display(name))),
-            None => Ok(()),
+    /// Where the name may go, for [`Directories::add_name_to`].
+    ///
+    /// # Errors
+    /// [`FsError::Exists`] if it is there.
+    pub(super) async fn expect_absent(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<Vacancy> {
+        match self.search(directory, name).await? {
+            Searched::Found(_) => Err(FsError::Exists(display(name))),
+            Searched::Absent(vacancy) => Ok(vacancy),
         }
     }
 
@@ -134,21 +169,31 @@ impl Directories<'_> {
 
     /// Adds a name that is not there. The caller holds the directory's lock alone, and `changes`.
     pub(super) async fn add_name(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
-        self.contents().move_out_names(directory).await?;
-        self.add_moved_out(directory, new).await
+        self.add_name_to(directory, new, Vacancy::default()).await
     }
 
-    /// As [`Directories::add_name`], to a directory whose names lie in blocks.
-    pub(super) async fn add_moved_out(&self, directory: &Rc<File>, new: NewEntry<'_>) -> FsResult<()> {
+    /// As [`Directories::add_name`], from where a search for the name saw room on: the caller has held the lock since.
+    pub(super) async fn add_name_to(&self, directory: &Rc<File>, new: NewEntry<'_>, vacancy: Vacancy) -> FsResult<()> {
+        self.contents().move_out_names(directory).await?;
+        self.add_moved_out(directory, new, vacancy).await
+    }
+
+    /// As [`Directories::add_name_to`], to a directory whose names lie in blocks.
+    pub(super) async fn add_moved_out(
+        &self,
+        directory: &Rc<File>,
+        new: NewEntry<'_>,
+        vacancy: Vacancy,
+    ) -> FsResult<()> {
         let (hash, slots) = (name_hash(new.name), dentry::slots_of(new.name));
         let start = directory.raw().i_dir_level;
-        for level in 0..DEPTH_MAX {
+        for level in vacancy.level..DEPTH_MAX {
             if level >= directory.raw().i_current_depth.get() {
                 onewrite_block::reached!("directory of F2FS gets a level", level > 0);
                 directory.change_raw(|raw| raw.i_current_depth.set(level + 1));
                 self.nodes().note_unsaved(directory);
             }
-            for logical in dentry::bucket(level, start, hash) {
+            for logical in dentry::bucket(level, start, hash).filter(|logical| *logical >= vacancy.logical) {
                 let Some(page) = self.names_block(directory, logical).await? else {
                     self.make_names_block(directory, logical).await?;
                     self.change_names(directory, logical, |bytes| dentry::insert(bytes, Shape::BLOCK, 0, new));
@@ -187,6 +232,9 @@ impl Directories<'_> {
 
     /// Removes a name. The caller holds the directory's lock alone, and `changes`.
     pub(super) async fn remove_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
+        if directory.has_inline(inline::DENTRY) && self.stage.is_none() {
+            return self.remove_inline(directory, name).await;
+        }
         self.contents().move_out_names(directory).await?;
         let found = self.expect_name(directory, name).await?;
         let page = self.expect_block(directory, found.logical).await?;
@@ -202,6 +250,19 @@ impl Directories<'_> {
             true => self.contents().free_pages(directory, found.logical..found.logical + 1).await,
             false => Ok(()),
         }
+    }
+
+    /// Removes a name that lies in the inode; the others stay there, so that it takes no block of a full disk.
+    async fn remove_inline(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
+        let found = self.expect_name(directory, name).await?;
+        onewrite_block::reached!("inline name removed");
+        self.nodes().load_node(directory.number(), directory.number(), 0).await?;
+        let room = directory.shape().inline_range();
+        self.nodes().change_node(directory.number(), directory.number(), |bytes| {
+            dentry::remove(&mut bytes[room], found.slot..found.slot_end);
+        });
+        self.names_gone.borrow_mut().insert((directory.number(), name_hash(name)));
+        Ok(())
     }
 
     /// Lets a name refer to another inode. The caller holds the directory's lock alone, and `changes`.
@@ -222,8 +283,7 @@ impl Directories<'_> {
 }
 
 fn found_in(bytes: &[u8], shape: Shape, place: Place, logical: u64, name: &[u8]) -> Option<FoundName> {
-    let entry = dentry::entries(bytes, shape, place, 0).flatten().find(|entry| entry.name == name)?;
-    let Entry { ino, kind, slot, slot_end, .. } = entry;
+    let Entry { ino, kind, slot, slot_end, .. } = dentry::find(bytes, shape, place, name)?;
     Some(FoundName { nid: ino, kind: kind.unwrap_or(FileKind::Regular), logical, slot, slot_end })
 }
 

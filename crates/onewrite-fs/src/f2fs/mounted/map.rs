@@ -160,6 +160,21 @@ impl Maps<'_> {
         self.nodes().read_node(slot.node, read).expect("reading cannot fail")
     }
 
+    /// Those of `count` slots from `first` on, in a node in memory, that say something, and what.
+    pub(super) fn addresses(&self, first: &NodeSlot, count: u64) -> Vec<(NodeSlot, DataAddress)> {
+        debug_assert!(count <= first.left, "{count} slots of a node");
+        let read = |bytes: &onewrite_block::PageBytes| {
+            let words = bytes[first.at..].chunks_exact(4).take(count as usize);
+            let said = (0..).zip(words).filter(|(_, word)| *word != [0; 4]);
+            let addresses = said.map(|(behind, word)| {
+                let address = u32::from_le_bytes(word.try_into().expect("four bytes"));
+                (first.behind(behind), DataAddress::from_disk(address))
+            });
+            FsResult::Ok(addresses.collect())
+        };
+        self.nodes().read_node(first.node, read).expect("reading cannot fail")
+    }
+
     /// Changes what a slot of a node in memory says.
     pub(super) fn set_address(&self, file: &File, slot: &NodeSlot, address: DataAddress) {
         self.nodes().change_node(slot.node, file.number(), |bytes| {

@@ -281,6 +281,7 @@ fn volume_of(
         sync_line: SyncLine::default(),
         stage,
         chained: Cell::new(0),
+        chain_end: Cell::new(None),
         moving: RefCell::default(),
         mounted_at: runtime.now(),
         runtime,

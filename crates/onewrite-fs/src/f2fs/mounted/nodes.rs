@@ -133,14 +133,21 @@ impl Nodes<'_> {
         space.drop_node(NodeRole::of(nid, owner));
     }
 
-    /// Changed nodes of an inode, in the order in which an fsync writes them: the inode last.
+    /// Changed nodes of an inode, in the order in which an fsync writes them: first those that name nodes, which are no
+    /// part of the chain, the inode last.
     pub(super) fn dirty_nodes_of(&self, owner: Nid) -> Vec<Nid> {
         let dirty = self.dirty_nodes.borrow();
         let node = |nid| OwnedNode { owner, nid };
-        let all = dirty.range(node(Nid::NONE)..=node(Nid(u32::MAX))).map(|node| node.nid);
-        let (inode, mut nodes): (Vec<_>, Vec<_>) = all.partition(|nid| *nid == owner);
-        nodes.extend(inode);
+        let mut nodes: Vec<Nid> = dirty.range(node(Nid::NONE)..=node(Nid(u32::MAX))).map(|node| node.nid).collect();
+        nodes.sort_by_key(|nid| (self.is_in_chain(*nid), *nid == owner));
         nodes
+    }
+
+    /// Whether a changed node goes to the log that recovery follows.
+    pub(super) fn is_in_chain(&self, nid: Nid) -> bool {
+        let page = self.pages.peek(node_key(nid)).expect("a changed node is pinned").clone();
+        let offset = node::footer(&page.bytes()[..]).offset;
+        offset == XATTR_OFFSET || path::is_direct(offset)
     }
 
     /// All changed nodes.
@@ -151,7 +158,7 @@ impl Nodes<'_> {
     /// Gives changed nodes of inode `owner` their new addresses and adds them to `batch`. Does not wait.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] if their log has nothing left.
+    /// [`FsError::NoSpace`] if their log has nothing left, or recovery would not find them there.
     pub(super) fn place_nodes(
         &self,
         batch: &mut NodeBatch,
@@ -167,8 +174,14 @@ impl Nodes<'_> {
             let kind = self.log_of(owner, footer.offset);
             let entry = self.numbers.borrow().known(*nid).expect("a changed node has an entry in memory");
             let summary = Owner { summary: Summary { nid: *nid, slot: 0 }, version: entry.version };
+            let is_chained = reason != NodesFor::Checkpoint && kind == LogKind::WarmNode;
             let block = {
                 let mut space = self.space.borrow_mut();
+                // The log went on elsewhere than the last node says: only a checkpoint tells where.
+                if is_chained && space.next_block(kind) != self.chain_end.get() {
+                    onewrite_block::reached!("chain of nodes would break");
+                    return Err(FsError::NoSpace { what: "blocks for nodes of the chain", needed: 1, free: 0 });
+                }
                 let Some(block) = space.take(kind, summary) else {
                     onewrite_block::reached!("no block for a node");
                     return Err(FsError::NoSpace { what: "blocks for nodes", needed: 1, free: 0 });
@@ -176,10 +189,18 @@ impl Nodes<'_> {
                 if let DataAddress::Block(old) = entry.address {
                     space.give_back(old);
                 }
-                footer.next = space.next_block(kind).unwrap_or(BlockNo::FIRST);
+                let next = space.next_block(kind);
+                footer.next = next.unwrap_or(BlockNo::FIRST);
+                if is_chained {
+                    self.chain_end.set(next);
+                }
                 block
             };
             let is_last = place + 1 == nids.len();
+            debug_assert!(
+                reason == NodesFor::Checkpoint || !is_last || is_chained,
+                "the mark of an fsync on node {nid}"
+            );
             (footer.version, footer.is_cold) = (version, kind != LogKind::HotNode);
             (footer.is_fsynced, footer.has_new_name) = match reason {
                 NodesFor::Fsync { has_new_name } if is_last => (true, has_new_name && *nid == owner),

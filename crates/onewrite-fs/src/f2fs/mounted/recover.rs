@@ -20,6 +20,7 @@ use std::rc::Rc;
 use onewrite_block::{Page, PageBytes};
 
 use super::file::File;
+use super::map::Named;
 use super::views::Recovery;
 use super::volume::Volume;
 use crate::api::{FsError, FsResult};
@@ -60,6 +61,9 @@ struct Synced {
     nodes: BTreeMap<u32, BlockNo>,
     has_new_name: bool,
 }
+
+/// A block of a file, and its address.
+type Addressed = (u64, DataAddress);
 
 impl Recovery<'_> {
     /// Rolls forward, in memory. The caller makes a checkpoint then.
@@ -330,24 +334,42 @@ impl Recovery<'_> {
                 changes.push((first + slot as u64, DataAddress::from_disk(u32::from_le_bytes(word))));
             }
         }
-        for (logical, address) in &changes {
-            if self.address_of(file, *logical).await? != *address {
-                onewrite_block::reached!("address of the checkpoint replaced");
-                self.contents().free_pages(file, *logical..logical + 1).await?;
-            }
+        let changes = self.unlike(file, changes).await?;
+        for (logical, _) in &changes {
+            onewrite_block::reached!("address of the checkpoint replaced");
+            self.contents().free_pages(file, *logical..logical + 1).await?;
         }
         for (logical, address) in changes {
-            if address != DataAddress::Hole && self.address_of(file, logical).await? != address {
+            if address != DataAddress::Hole {
                 self.recover_address(file, logical, address).await?;
             }
         }
         Ok(())
     }
 
+    /// Those of the addresses, in ascending order of blocks of the file, that it does not have already.
+    async fn unlike(&self, file: &File, addresses: Vec<Addressed>) -> FsResult<Vec<Addressed>> {
+        let mut unlike = Vec::new();
+        let mut rest = &addresses[..];
+        while let Some((first, _)) = rest.first() {
+            let (count, slot) = match self.maps().find(file, *first).await? {
+                Named::By(slot) => (slot.left, Some(slot)),
+                Named::Nothing { count } => (count, None),
+            };
+            let (here, behind) = rest.split_at(rest.partition_point(|(logical, _)| logical - first < count));
+            let has = |logical: u64| {
+                slot.map_or(DataAddress::Hole, |slot| self.maps().address(&slot.behind(logical - first)))
+            };
+            unlike.extend(here.iter().copied().filter(|(logical, address)| has(*logical) != *address));
+            rest = behind;
+        }
+        Ok(unlike)
+    }
+
     pub(super) async fn address_of(&self, file: &File, logical: u64) -> FsResult<DataAddress> {
         Ok(match self.maps().find(file, logical).await? {
-            super::map::Named::By(slot) => self.maps().address(&slot),
-            super::map::Named::Nothing { .. } => DataAddress::Hole,
+            Named::By(slot) => self.maps().address(&slot),
+            Named::Nothing { .. } => DataAddress::Hole,
         })
     }
 

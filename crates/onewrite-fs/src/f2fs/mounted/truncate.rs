@@ -49,20 +49,16 @@ impl Contents<'_> {
                 Named::By(slot) => slot,
             };
             let count = slot.left.min(end - index);
-            let mut freed = 0;
-            for slot in (0..count).map(|behind| slot.behind(behind)) {
-                let address = self.maps().address(&slot);
-                if address != DataAddress::Hole {
-                    self.maps().set_address(file, &slot, DataAddress::Hole);
-                    freed += 1;
-                }
+            let addresses = self.maps().addresses(&slot, count);
+            for (slot, address) in &addresses {
+                self.maps().set_address(file, slot, DataAddress::Hole);
                 if let DataAddress::Block(block) = address {
-                    self.space.borrow_mut().give_back(block);
+                    self.space.borrow_mut().give_back(*block);
                 }
             }
-            if freed > 0 {
-                self.space.borrow_mut().unreserve(freed);
-                self.maps().drop_blocks(file, freed);
+            if !addresses.is_empty() {
+                self.space.borrow_mut().unreserve(addresses.len() as u64);
+                self.maps().drop_blocks(file, addresses.len() as u64);
             }
             if slot.node != file.number() {
                 self.drop_empty_nodes(file, index).await?;

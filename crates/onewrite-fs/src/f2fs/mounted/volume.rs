@@ -69,6 +69,8 @@ pub(in crate::f2fs) struct Volume {
     pub(super) stage: Option<Stage>,
     /// Nodes that fsyncs placed since the last checkpoint.
     pub(super) chained: Cell<usize>,
+    /// The block in which recovery looks for the next node of the chain; `None` if it would find none.
+    pub(super) chain_end: Cell<Option<BlockNo>>,
     /// Pages that cleaning moves.
     pub(super) moving: RefCell<BTreeSet<(Nid, u64)>>,
     pub(super) mounted_at: Nanos,

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use onewrite_block::Page;
+
 use super::file::File;
 use super::map::size_max;
 use super::views::Contents;
@@ -11,6 +13,9 @@ use crate::content::Content;
 use crate::f2fs::format::DataAddress;
 use crate::pages::{PAGE_BYTES, PagedFile, check_direct, page_key};
 use crate::transfer::step_end;
+
+/// Checkpoints after which a direct write gives up that finds no room.
+const ATTEMPTS: usize = 8;
 
 impl Contents<'_> {
     /// # Errors
@@ -129,13 +134,35 @@ impl Contents<'_> {
                 None => self.pages.progress().wait().await,
             }
         };
-        let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?))).collect();
-        self.pages.write_past_cache(self.volume(), file, pages).await?;
+        let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?)));
+        self.send_direct(file, &pages.collect::<Vec<_>>()).await?;
         drop(overwriting);
         let _changes = self.changes.read().await;
         self.grow_to(file, offset + content.length());
         self.stamp_written(file);
         Ok(())
+    }
+
+    /// Writes pages that have a block or a reservation. The caller holds no `changes`: checkpoints make room.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if they make none; device errors.
+    async fn send_direct(&self, file: &Rc<File>, pages: &[(u64, Page)]) -> FsResult<()> {
+        let (mut rest, mut attempts) = (pages, 0);
+        loop {
+            let written = self.pages.write_past_cache_while_room(self.volume(), file, rest).await?;
+            rest = &rest[written..];
+            if rest.is_empty() {
+                return Ok(());
+            }
+            onewrite_block::reached!("direct write finds no segment");
+            attempts = if written > 0 { 0 } else { attempts + 1 };
+            if attempts == ATTEMPTS {
+                return Err(FsError::NoSpace { what: "segments for content", needed: rest.len() as u64, free: 0 });
+            }
+            self.checkpoints().checkpoint().await?;
+            self.cleaner().clean_if_short().await?;
+        }
     }
 
     /// Zeros the bytes behind byte `size` in its page. The caller holds the file's lock alone and is about to change

@@ -4,17 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use onewrite_fs::api::resolve;
-use onewrite_fs::f2fs::format::dentry::{Shape, is_used};
-use onewrite_fs::f2fs::format::inode::inline;
 use onewrite_fs::f2fs::format::layout::SEGMENT_BLOCKS;
 use onewrite_fs::f2fs::format::node::XATTR_OFFSET;
-use onewrite_fs::f2fs::format::sit::{self, LogKind};
+use onewrite_fs::f2fs::format::sit::LogKind;
 use onewrite_fs::f2fs::format::{DataAddress, Nid, NodePath, SegmentNo, xattr};
 use onewrite_fs::{AnyView, BlockNo, FileView, FsError, Manner, SeekTarget};
 
 use super::MIB;
 use crate::seen::{by_view, on_view};
-use crate::support::f2fs::{Editor, fill, judged, make};
+use crate::support::f2fs::{Editor, INLINE_ROOM, fill, judged, make};
 use crate::support::{Scratch, many, output, text};
 
 /// An image with the files `/file` (some blocks) and `/small`.
@@ -276,39 +274,6 @@ fn a_node_is_followed_only_where_its_footer_says() {
     }
 }
 
-/// Moves the names of a directory from its block into its inode, with all counts. sload.f2fs makes no such directory.
-fn move_names_into_inode(editor: &mut Editor, nid: Nid) {
-    let inode = editor.inode(nid);
-    let DataAddress::Block(block) = inode.address(0) else { panic!("a block of names") };
-    let (names, shape) = (editor.block(block).to_vec(), Shape::inline(INLINE_ROOM));
-    let mut inside = vec![0; INLINE_ROOM];
-    for slot in (0..shape.slots).filter(|slot| is_used(&names, *slot)) {
-        inside[slot / 8] |= 1 << (slot % 8);
-        let (from, to) = (Shape::BLOCK.entries + slot * 11, shape.entries + slot * 11);
-        inside[to..to + 11].copy_from_slice(&names[from..from + 11]);
-        let (from, to) = (Shape::BLOCK.names + slot * 8, shape.names + slot * 8);
-        inside[to..to + 8].copy_from_slice(&names[from..from + 8]);
-    }
-    let home = editor.node_block(nid);
-    let bytes = editor.block(home);
-    bytes[3] |= inline::DENTRY;
-    bytes[16..24].copy_from_slice(&(INLINE_ROOM as u64).to_le_bytes());
-    bytes[24..32].copy_from_slice(&1_u64.to_le_bytes());
-    bytes[360..364].fill(0);
-    bytes[364..364 + INLINE_ROOM].copy_from_slice(&inside);
-    let (segment, index) = editor.layout.position(block).expect("in the main area");
-    let (at, entry) = sit::position(segment);
-    let copy = usize::from(sit::test_bit(&editor.checkpoint.sit_bitmap, at as usize));
-    let home = editor.layout.sit_copies(at)[copy];
-    let entry = &mut editor.block(home)[entry * sit::ENTRY_SIZE..];
-    entry[0] -= 1;
-    entry[2 + index / 8] &= !(0x80 >> (index % 8));
-    editor.edit_checkpoint(|head| head[16] -= 1);
-}
-
-/// Bytes of an inode for names, without extra attributes and with room for extended ones.
-const INLINE_ROOM: usize = (923 - 50 - 1) * 4;
-
 #[test]
 fn names_inside_an_inode_are_read() {
     let scratch = Scratch::new("f2fs-inside");
@@ -320,7 +285,7 @@ fn names_inside_an_inode_are_read() {
     let mut sound = by_view(&image, false).expect("a view").entries;
     let nid = nid_of(&image, "/few");
     let mut editor = Editor::open(&image);
-    move_names_into_inode(&mut editor, nid);
+    editor.move_names_into_inode(nid);
     editor.save(&image);
     let (is_clean, said) = judged(&image);
     assert!(is_clean, "{said}");

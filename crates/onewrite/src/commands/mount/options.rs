@@ -174,7 +174,7 @@ fn policy(name: &str) -> anyhow::Result<PolicyKind> {
 }
 
 fn in_place(text: &str) -> anyhow::Result<u32> {
-    text.parse().ok().with_context(|| format!("`{text}` is no number of pages below 2^32; 0 is for never, Linux has 8"))
+    text.parse().ok().with_context(|| format!("`{text}` is no number of pages below 2^32; 0 is for never, 9 is Linux's"))
 }
 
 fn seconds(text: &str) -> anyhow::Result<Nanos> {
@@ -193,6 +193,8 @@ fn microseconds(text: &str) -> anyhow::Result<Nanos> {
 
 #[cfg(test)]
 mod tests {
+    use onewrite_fs::f2fs::{Clean, LogMode};
+
     use super::*;
 
     fn parse(text: &str) -> anyhow::Result<Wanted> {
@@ -209,6 +211,16 @@ mod tests {
         assert_eq!((wanted.fs.cache_pages, wanted.fs.commit_interval), (2048, Nanos::from_secs(30)));
         assert_eq!(wanted.fs.max_batch_time, Nanos::from_micros(200));
         assert_eq!((wanted.access, wanted.flags), (Access::Everybody, vec![MountFlag::Suid]));
+    }
+
+    #[test]
+    fn options_of_f2fs_are_understood() {
+        let wanted = parse("clean=share,mode=lfs,ipu=9,atgc,stage=/dev/log,discard_stage").unwrap().f2fs;
+        assert_eq!((wanted.clean, wanted.log_mode), (Some(Clean::Share), Some(LogMode::Lfs)));
+        assert_eq!(wanted.in_place_below, Some(9));
+        assert_eq!(wanted.age_threshold, Some(F2fsOptions::AGE_THRESHOLD));
+        assert!(wanted.discard_stage);
+        assert_eq!(parse("clean=share,clean=copy").unwrap().f2fs.clean, Some(Clean::Copy));
     }
 
     #[test]
