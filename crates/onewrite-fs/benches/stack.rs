@@ -1,6 +1,6 @@
-//! The whole stack in virtual time: file-system operations per second of processor time on ext4 in `ordered` and `data`,
-//! and on F2FS. The device takes no time, so the result measures only our code. The aim is at least 300,000 without
-//! fsync; the bench fails if a cell misses it.
+//! The whole stack in virtual time: file-system operations per second of processor time on ext4 in `ordered` and
+//! `data`, and on F2FS. The device takes no time, so the result measures only our code. The aim is at least 300,000
+//! without fsync; the bench fails if a cell misses it.
 //!
 //! `cargo bench --package onewrite-fs --bench stack [-- NAME]`: only the columns whose names contain NAME
 

@@ -174,7 +174,9 @@ fn policy(name: &str) -> anyhow::Result<PolicyKind> {
 }
 
 fn in_place(text: &str) -> anyhow::Result<u32> {
-    text.parse().ok().with_context(|| format!("`{text}` is no number of pages below 2^32; 0 is for never, 9 is Linux's"))
+    text.parse()
+        .ok()
+        .with_context(|| format!("`{text}` is no number of pages below 2^32; 0 is for never, 9 is Linux's"))
 }
 
 fn seconds(text: &str) -> anyhow::Result<Nanos> {
