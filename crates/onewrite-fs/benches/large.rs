@@ -1,7 +1,7 @@
 //! Large things on the RAM disk: writes and reads a file of 2 GB in sequence (real bytes, 1 MiB a call), mounts a file
-//! system of 1 TiB (ext4, and F2FS with all its tables written), makes and removes a directory of 100,000 files. Measures
-//! processor time. Deleted files touch the memory of the file's pages beforehand, because the first use of a page by the
-//! process costs more than the measured work.
+//! system of 1 TiB (ext4, and F2FS with all its tables written), makes and removes a directory of 100,000 files.
+//! Measures processor time. Deleted files touch the memory of the file's pages beforehand, because the first use of a
+//! page by the process costs more than the measured work.
 //!
 //! `cargo bench --package onewrite-fs --bench large`
 
