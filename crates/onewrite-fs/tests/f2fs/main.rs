@@ -12,6 +12,7 @@ mod files;
 mod full;
 mod gate;
 mod linux;
+mod logs;
 mod mkfs;
 mod model;
 mod sections;

@@ -9,8 +9,8 @@ use crate::{OURS, median, seconds};
 
 const ROUNDS: usize = 3;
 const STATES: u64 = 10_000;
-/// Mode and device, and the least states a second that we want.
-const CELLS: [(&str, &str, f64); 7] = [
+/// Mode, or F2FS, and device, and the least states a second that we want.
+const CELLS: [(&str, &str, f64); 9] = [
     ("ordered", "", 2000.0),
     ("data", "", 2000.0),
     ("sdj", "nvme-share", 1000.0),
@@ -18,11 +18,14 @@ const CELLS: [(&str, &str, f64); 7] = [
     ("ordered", "sata-850pro", 1000.0),
     ("data", "sata-850pro", 1000.0),
     ("ldj", "sata-850pro", 1000.0),
+    ("f2fs", "", 1000.0),
+    ("f2fs", "sata-850pro", 1000.0),
 ];
 
 fn ours(scratch: &Path, mode: &str, device: &str) -> f64 {
     let mut command = Command::new(OURS);
-    command.current_dir(scratch).args(["-q", "crash", "random:60", "--jobs", "1", "--mode", mode]);
+    let chooser = if mode == "f2fs" { "--fs" } else { "--mode" };
+    command.current_dir(scratch).args(["-q", "crash", "random:60", "--jobs", "1", chooser, mode]);
     command.args(["--states", &STATES.to_string()]);
     if !device.is_empty() {
         command.args(["--device", device]);

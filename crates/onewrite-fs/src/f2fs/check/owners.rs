@@ -23,7 +23,8 @@ impl Checker {
         };
         let place = Place::Summary(segment);
         if found_kind != Some(kind) {
-            self.report.add(place, format!("it says {found_kind:?}, block {block} is {kind:?}"));
+            let said = found_kind.map_or("neither content nor nodes", SummaryKind::name);
+            self.report.add(place, format!("it says {said}, block {block} is {}", kind.name()));
         }
         if found.nid != owner.nid || (kind == SummaryKind::Data && found.slot != owner.slot) {
             let Summary { nid, slot } = found;

@@ -67,6 +67,16 @@ pub enum SummaryKind {
     Node,
 }
 
+impl SummaryKind {
+    /// What a finding calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SummaryKind::Data => "content",
+            SummaryKind::Node => "a node",
+        }
+    }
+}
+
 /// Entry `index` of a list of entries.
 ///
 /// # Panics

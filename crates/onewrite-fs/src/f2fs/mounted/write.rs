@@ -11,7 +11,7 @@ use super::views::Contents;
 use crate::api::{FsError, FsResult, Manner};
 use crate::content::Content;
 use crate::f2fs::format::DataAddress;
-use crate::pages::{PAGE_BYTES, PagedFile, check_direct, page_key};
+use crate::pages::{Overwriting, PAGE_BYTES, PagedFile, check_direct, page_key};
 use crate::transfer::step_end;
 
 /// Checkpoints after which a direct write gives up that finds no room.
@@ -126,34 +126,29 @@ impl Contents<'_> {
             debug_assert!(outcome.is_err() || reached == stop, "all pages have a block");
             outcome?;
         }
-        // Cleaning may bring a page back until the pages are marked.
-        let overwriting = loop {
-            self.pages.discard(file.number().0.into(), first..stop);
-            match self.pages.begin_overwrite(&**file, first..stop) {
-                Some(overwriting) => break overwriting,
-                None => self.pages.progress().wait().await,
-            }
-        };
         let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?)));
         self.send_direct(file, &pages.collect::<Vec<_>>()).await?;
-        drop(overwriting);
         let _changes = self.changes.read().await;
         self.grow_to(file, offset + content.length());
         self.stamp_written(file);
         Ok(())
     }
 
-    /// Writes pages that have a block or a reservation. The caller holds no `changes`: checkpoints make room.
+    /// Writes pages side by side that have a block or a reservation. The caller holds no `changes`: checkpoints make
+    /// room.
     ///
     /// # Errors
     /// [`FsError::NoSpace`] if they make none; device errors.
     async fn send_direct(&self, file: &Rc<File>, pages: &[(u64, Page)]) -> FsResult<()> {
         let (mut rest, mut attempts) = (pages, 0);
-        loop {
+        while let (Some((first, _)), Some((last, _))) = (rest.first(), rest.last()) {
+            let overwriting = self.begin_overwrite(file, *first..last + 1).await;
             let written = self.pages.write_past_cache_while_room(self.volume(), file, rest).await?;
+            // Cleaning may have to read the pages that are left.
+            drop(overwriting);
             rest = &rest[written..];
             if rest.is_empty() {
-                return Ok(());
+                break;
             }
             onewrite_block::reached!("direct write finds no segment");
             attempts = if written > 0 { 0 } else { attempts + 1 };
@@ -162,6 +157,19 @@ impl Contents<'_> {
             }
             self.checkpoints().checkpoint().await?;
             self.cleaner().clean_if_short().await?;
+        }
+        Ok(())
+    }
+
+    /// Drops pages of the file from memory, and keeps readers from bringing them back.
+    async fn begin_overwrite<'a>(&'a self, file: &'a File, pages: Range<u64>) -> Overwriting<'a, File> {
+        loop {
+            // Cleaning may bring a page back until the pages are marked.
+            self.pages.discard(file.number().0.into(), pages.clone());
+            match self.pages.begin_overwrite(file, pages.clone()) {
+                Some(overwriting) => return overwriting,
+                None => self.pages.progress().wait().await,
+            }
         }
     }
 

@@ -113,7 +113,7 @@ fn notes_and_findings_name_their_places() {
     );
     assert_eq!(findings, Vec::<String>::new());
     let (_, findings) = told(&|editor| editor.block(ssa(editor, full))[4091] = 1);
-    assert!(findings[0].contains("it says Some(Node)"), "{findings:?}");
+    assert!(findings[0].contains("it says a node"), "{findings:?}");
 }
 
 #[test]
