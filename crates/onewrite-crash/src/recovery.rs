@@ -141,7 +141,7 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         let known = self.by_reads.get(&self.extended).and_then(|outcomes| outcomes.of(&image));
         self.met += u64::from(known.is_some());
         match known {
-            Some(Known { found, replayed, reached }) if self.met % DOUBTED_EVERY != 0 => {
+            Some(Known { found, replayed, reached }) if !self.met.is_multiple_of(DOUBTED_EVERY) => {
                 Outcome { found, replayed, image, reached }
             }
             known => {

@@ -3,7 +3,7 @@
 //! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample. `random:N` is an endless series of
 //! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation,
 //! `atomic:N` with drafts of atomic files, `shares:N` with shares of pages; `swarm:N` draws its kinds of operation anew
-//! for each workload.
+//! for each workload. `scarce:N` is a series with N rounds of writes on an image with few free segments, for F2FS.
 //! `script:…` is one workload in text form. [`Guided`] is `guided:N`: it needs to know how workloads run.
 
 mod ace;
@@ -12,6 +12,7 @@ mod drafts;
 mod guided;
 mod magic;
 mod random;
+mod scarce;
 mod shares;
 mod swarm;
 mod warm_up;
@@ -35,6 +36,8 @@ pub enum WorkloadSpec {
     Ace(usize),
     /// Random operations, and their number in each workload.
     Random(Operations, usize),
+    /// Rounds of writes where few segments are free.
+    Scarce(u64),
     /// This workload.
     Script(Workload),
 }
@@ -43,20 +46,20 @@ impl WorkloadSpec {
     /// Whether `name` begins as those of this kind do; it may still be refused.
     pub fn is_named(name: &str) -> bool {
         let kind = name.split_once(':').map(|(kind, _)| kind);
-        kind.is_some_and(|kind| matches!(kind, "ace" | "script") || Operations::from_name(kind).is_some())
+        kind.is_some_and(|kind| matches!(kind, "ace" | "scarce" | "script") || Operations::from_name(kind).is_some())
     }
 
     /// The forms of all names, for messages.
     pub fn forms() -> String {
         let random = Operations::ALL.map(|operations| format!("{}:OPERATIONS, ", operations.name())).concat();
-        format!("ace:1, ace:2, ace:3, {random}guided:OPERATIONS, script:ACTIONS")
+        format!("ace:1, ace:2, ace:3, {random}guided:OPERATIONS, scarce:ROUNDS, script:ACTIONS")
     }
 
     /// The number of workloads; `None` if the series is endless.
     pub fn count(&self) -> Option<usize> {
         match self {
             WorkloadSpec::Ace(length) => Some(ace::count(*length)),
-            WorkloadSpec::Random(..) => None,
+            WorkloadSpec::Random(..) | WorkloadSpec::Scarce(_) => None,
             WorkloadSpec::Script(_) => Some(1),
         }
     }
@@ -88,6 +91,10 @@ impl WorkloadSpec {
                 let shape = move |round| RandomShape::of(actions, syncs_of_a_log, round);
                 Box::new((0..).map(move |round| random::workload(shape(round), seed, round)))
             }
+            WorkloadSpec::Scarce(rounds) => {
+                let rounds = *rounds;
+                Box::new((0..).map(move |number| scarce::workload(rounds, seed, number)))
+            }
             WorkloadSpec::Script(workload) => Box::new(std::iter::once(workload.clone())),
         }
     }
@@ -98,6 +105,7 @@ impl fmt::Display for WorkloadSpec {
         match self {
             WorkloadSpec::Ace(length) => write!(f, "ace:{length}"),
             WorkloadSpec::Random(operations, actions) => write!(f, "{}:{actions}", operations.name()),
+            WorkloadSpec::Scarce(rounds) => write!(f, "scarce:{rounds}"),
             WorkloadSpec::Script(workload) => write!(f, "script:{workload}"),
         }
     }
@@ -119,6 +127,10 @@ impl FromStr for WorkloadSpec {
             "ace" => match rest.parse() {
                 Ok(length @ 1..=3) => Ok(WorkloadSpec::Ace(length)),
                 _ => Err(refuse("a length of 1, 2 or 3 is needed")),
+            },
+            "scarce" => match rest.parse() {
+                Ok(rounds @ 1..=1000) => Ok(WorkloadSpec::Scarce(rounds)),
+                _ => Err(refuse("1 to 1000 rounds are needed")),
             },
             "script" => {
                 let workload: Workload = rest.parse()?;
@@ -149,6 +161,7 @@ mod tests {
             "atomic:80",
             "shares:80",
             "swarm:80",
+            "scarce:5",
             "script:create /a; sync",
             "script:create /a >> sync",
         ] {
@@ -159,6 +172,7 @@ mod tests {
             "random:0",
             "random-all:x",
             "atomic:0",
+            "scarce:0",
             "tree",
             "script:frob",
             "script:",
@@ -171,7 +185,7 @@ mod tests {
 
     #[test]
     fn workloads_are_the_same_for_a_seed() {
-        for name in ["ace:1", "ace:3", "random:50", "random-all:50", "atomic:50", "shares:50", "swarm:50"] {
+        for name in ["ace:1", "ace:3", "random:50", "random-all:50", "atomic:50", "shares:50", "swarm:50", "scarce:3"] {
             let spec: WorkloadSpec = name.parse().unwrap();
             let subject = Ext4Subject::new("data".parse().unwrap());
             let take = |seed| spec.workloads(&subject, seed).take(20).collect::<Vec<_>>();

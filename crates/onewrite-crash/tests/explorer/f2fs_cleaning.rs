@@ -5,11 +5,15 @@ use std::cell::Cell;
 
 use onewrite_block::layer::{TraceEvent, Traced};
 use onewrite_block::{Cause, Device, Geometry, MIB, Nanos, PAGE_SIZE, PowerCut};
-use onewrite_crash::{Alter, Altered, CrashPlan, ExploreOptions, F2fsSubject, Report, crash};
+use onewrite_crash::{Alter, Altered, CrashPlan, ExploreOptions, F2fsSubject, Report, Workload, WorkloadSpec, crash};
 use onewrite_device::Profile;
 use onewrite_fs::f2fs::{Clean, FsyncMode};
 
-use crate::support::scarce::scarce;
+/// The workload that starts cleaning, the same for each seed.
+pub fn scarce() -> Workload {
+    let series = WorkloadSpec::Scarce(5).workloads(&F2fsSubject::new(FsyncMode::Posix), 1);
+    series.into_iter().next().expect("an endless series")
+}
 
 const SIZE_BYTES: u64 = 64 * MIB;
 /// More states than there are.

@@ -2,7 +2,6 @@
 
 pub mod disobedient;
 pub mod returns_early;
-pub mod scarce;
 
 use onewrite_block::Nanos;
 use onewrite_crash::ExploreOptions;

@@ -12,7 +12,8 @@
 //! Linux begins a chain behind the checkpoint of an unmount, too; we make a checkpoint first.
 //!
 //! Nothing that the chain names is overwritten before the checkpoint that ends the recovery: the logs pass its blocks
-//! by. So a recovery that is interrupted begins anew.
+//! by. So a recovery that is interrupted begins anew. They also pass by the block in which the chain ends: a node there
+//! would continue it, and behind it may lie nodes of an fsync that did not return.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -25,6 +26,7 @@ use super::views::Recovery;
 use super::volume::Volume;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
+use crate::f2fs::format::checkpoint::flags;
 use crate::f2fs::format::dentry::NewEntry;
 use crate::f2fs::format::inode::{self, ADDRESSES, NODE_NUMBERS, NUMBERS, inline};
 use crate::f2fs::format::node::{self, FOOTER_OFFSET, Footer, NodeRole, POINTERS, XATTR_OFFSET};
@@ -55,6 +57,13 @@ struct Link {
     footer: Footer,
 }
 
+/// The nodes that recovery follows.
+struct Chain {
+    links: Vec<Link>,
+    /// The block that the last node names, in which there is no node of the chain.
+    end: BlockNo,
+}
+
 /// The newest nodes of a file, by position in its tree, and whether its name is new.
 #[derive(Default)]
 struct Synced {
@@ -72,16 +81,20 @@ impl Recovery<'_> {
     /// [`FsError::Damaged`] if the chain contradicts the checkpoint; [`FsError::NoSpace`]; device errors.
     pub(super) async fn recover(&self) -> FsResult<Option<Recovered>> {
         let chain = self.read_chain().await?;
-        let synced = synced_files(&chain);
-        onewrite_block::reached!("chain of nodes without a whole fsync", !chain.is_empty() && synced.is_empty());
+        let synced = synced_files(&chain.links);
+        onewrite_block::reached!("chain of nodes without a whole fsync", !chain.links.is_empty() && synced.is_empty());
         if synced.is_empty() {
+            if !self.options.read_only && self.may_go_on(&chain) {
+                self.bar_blocks(&chain, &synced).await?;
+                self.pass_barred().await?;
+            }
             return Ok(None);
         }
         let _changes = self.changes.read().await;
         onewrite_block::reached!("files rolled forward");
         onewrite_block::reached!(
             "chain of nodes ends in half an fsync",
-            chain.last().is_some_and(|link| !link.footer.is_fsynced)
+            chain.links.last().is_some_and(|link| !link.footer.is_fsynced)
         );
         self.bar_chain(&chain, &synced).await?;
         let mut recovered = Recovered::default();
@@ -94,7 +107,7 @@ impl Recovery<'_> {
         Ok(Some(recovered))
     }
 
-    async fn read_chain(&self) -> FsResult<Vec<Link>> {
+    async fn read_chain(&self) -> FsResult<Chain> {
         let (mut block, version) = {
             let checkpoint = self.checkpoint.borrow();
             let log = checkpoint.log(LogKind::WarmNode);
@@ -102,7 +115,7 @@ impl Recovery<'_> {
         };
         let may_tear = self.port.geometry().atomic_write_pages == 0;
         // A chain that leads back into itself is damage, and ends there.
-        let (mut chain, mut seen) = (Vec::new(), BTreeSet::new());
+        let (mut links, mut seen) = (Vec::new(), BTreeSet::new());
         while self.layout.main.contains(block) && seen.insert(block) {
             let page = self.read_block(block).await?;
             let footer = node::footer(&page.bytes()[..]);
@@ -114,22 +127,28 @@ impl Recovery<'_> {
                 onewrite_block::reached!("torn inode ends the chain");
                 break;
             }
-            chain.push(Link { block, footer });
+            links.push(Link { block, footer });
             block = footer.next;
         }
-        Ok(chain)
+        Ok(Chain { links, end: block })
+    }
+
+    /// Whether nodes that no recovery may read could lie behind the end of the chain. Behind an unmount there are none.
+    fn may_go_on(&self, chain: &Chain) -> bool {
+        !chain.links.is_empty() || !self.checkpoint.borrow().has(flags::UMOUNT)
     }
 
     /// Keeps the logs away from everything that the chain names, and new inodes' numbers from other nodes. A node that
     /// a later one replaces is a link, too: without it, the next recovery would not find those behind it.
-    async fn bar_chain(&self, chain: &[Link], synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
+    async fn bar_chain(&self, chain: &Chain, synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
         self.bar_blocks(chain, synced).await?;
         synced.keys().for_each(|owner| self.numbers.borrow_mut().hold(*owner));
         self.open_room().await
     }
 
-    async fn bar_blocks(&self, chain: &[Link], synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
-        chain.iter().for_each(|link| self.space.borrow_mut().bar_block(link.block));
+    async fn bar_blocks(&self, chain: &Chain, synced: &BTreeMap<Nid, Synced>) -> FsResult<()> {
+        let blocks = chain.links.iter().map(|link| link.block);
+        blocks.chain([chain.end]).for_each(|block| self.space.borrow_mut().bar_block(block));
         for file in synced.values() {
             for (offset, block) in &file.nodes {
                 let page = self.read_block(*block).await?;
@@ -163,9 +182,8 @@ impl Recovery<'_> {
     /// As [`Recovery::recover`] and [`Recovery::recover_stage`].
     pub(super) async fn bar_named(&self) -> FsResult<()> {
         let chain = self.read_chain().await?;
-        let synced = synced_files(&chain);
-        if !synced.is_empty() {
-            self.bar_blocks(&chain, &synced).await?;
+        if self.may_go_on(&chain) {
+            self.bar_blocks(&chain, &synced_files(&chain.links)).await?;
         }
         if let Some(merged) = self.read_staged().await? {
             self.bar_staged(&merged);
@@ -175,9 +193,7 @@ impl Recovery<'_> {
 
     /// Lets the logs pass what was barred and take the reserve.
     pub(super) async fn open_room(&self) -> FsResult<()> {
-        self.space.borrow_mut().pass_barred();
-        self.space.borrow_mut().open_reserve(Reserve::ForAll);
-        self.cleaner().prepare_threads().await?;
+        self.pass_barred().await?;
         let space = self.space.borrow();
         let needed = [LogKind::HotData, LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode];
         let free = needed.into_iter().filter(|kind| space.next_block(*kind).is_some()).count();
@@ -189,6 +205,12 @@ impl Recovery<'_> {
                 free: free as u64,
             }),
         }
+    }
+
+    async fn pass_barred(&self) -> FsResult<()> {
+        self.space.borrow_mut().pass_barred();
+        self.space.borrow_mut().open_reserve(Reserve::ForAll);
+        self.cleaner().prepare_threads().await
     }
 
     /// Rolls one file forward. False if nothing says what it is.
