@@ -422,8 +422,8 @@ pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, `atomic:OPERATIONS` (with drafts of
     /// atomic files, in modes that log content and on F2FS), `shares:OPERATIONS` (with shared pages),
     /// `swarm:OPERATIONS` (each draws its kinds of operation, the seed its image and log, if not given),
-    /// `guided:OPERATIONS` (each reaches a mark that none before it did), `scarce:ROUNDS` (few free segments of F2FS), a
-    /// fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`, `script:ACTIONS` (see
+    /// `guided:OPERATIONS` (each reaches a mark that none before it did), `scarce:ROUNDS` (few free segments of F2FS),
+    /// a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`, `script:ACTIONS` (see
     /// docs/crash-model.md), or
     /// `sqlite:JOURNAL_MODE[:SYNCHRONOUS][:attached]` (databases that SQLite judges, see docs/sqlite.md).
     #[arg(required_unless_present = "run")]

@@ -109,6 +109,36 @@ fn an_fsync_is_a_checkpoint_where_recovery_could_not_follow() {
     });
 }
 
+/// A power cut keeps the nodes of the first and the third fsync, but not that of the second. A node that the recovery
+/// itself writes must not fill the gap: were the recovery cut off then, the next one would go on to the third.
+#[test]
+fn recovery_writes_nothing_where_the_chain_ended() {
+    let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::AsItIs, |fs, _| async move {
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        fs.sync().await?;
+        for byte in 1..=3 {
+            fs.write(file, Position::At(0), Content::Bytes(&[byte; 4096]), Manner::default()).await?;
+            fs.fsync(file).await?;
+        }
+        Ok(())
+    });
+    let mut cut = image(disk);
+    let start = Lpn(logs(&cut)[LogKind::WarmNode as usize]);
+    let has_mark = |image: &Image, page: Lpn| image.page(page).bytes()[4080] & 2 != 0;
+    assert!((0..3).all(|at| has_mark(&cut, start.offset(at))), "three nodes beside each other");
+    let gap = start.offset(1);
+    cut.set(gap, onewrite_block::Page::ZEROS);
+    let disk = RamDisk::with_image(cut, Geometry::plain("ram", 64 * MIB / PAGE));
+    let (content, disk) = with_mount(Box::new(disk), F2fsOptions::default(), Left::AsItIs, |fs, _| async move {
+        assert_eq!(fs.recovered().map(|recovered| recovered.nodes), Some(1));
+        let file = fs.lookup(fs.root(), b"file").await?;
+        Ok(fs.read(file, 0, PAGE, Manner::default()).await?.to_vec())
+    });
+    assert_eq!(content, [1; PAGE as usize]);
+    assert!(image(disk).page(gap).is_zeros(), "the gap is as it was");
+}
+
 #[test]
 fn freed_segments_are_trimmed() {
     let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
