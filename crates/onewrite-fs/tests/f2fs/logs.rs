@@ -1,5 +1,5 @@
-//! What docs/f2fs.md says of logs, fsyncs and trims: which log takes what, where an fsync is a checkpoint, and that freed
-//! segments are trimmed.
+//! What docs/f2fs.md says of logs, fsyncs and trims: which log takes what, where an fsync is a checkpoint, and that
+//! freed segments are trimmed.
 
 use std::rc::Rc;
 
