@@ -18,8 +18,8 @@ async fn new_fs(port: DevicePort) -> FsResult<F2fs> {
     F2fs::mount(port, F2fsOptions::default()).await
 }
 
-#[test]
-fn a_checkpoint_comes_between_the_runs_of_a_direct_write() {
+/// Runs `work` while another task makes as many checkpoints, then unmounts.
+fn beside_checkpoints(count: u32, work: impl AsyncFnOnce(&F2fs) -> FsResult<()> + 'static) {
     let executor = Executor::seeded(Time::Virtual, HostProfile::default(), 1);
     let device = Profile::load("ideal").expect("a profile").device(Some(96 * MIB)).expect("a device");
     let (runtime, port) = (executor.runtime(), executor.runtime().attach(device));
@@ -27,13 +27,23 @@ fn a_checkpoint_comes_between_the_runs_of_a_direct_write() {
         let fs = Rc::new(new_fs(port).await?);
         let other = Rc::clone(&fs);
         let checkpoints = runtime.start(async move {
-            for number in 0..200 {
+            for number in 0..count {
                 let name = format!("d{number}");
                 let directory = other.create(other.root(), name.as_bytes(), NewNode::DIRECTORY).await?;
                 other.fsync(directory).await?;
             }
             FsResult::Ok(())
         });
+        work(&fs).await?;
+        checkpoints.await?;
+        fs.unmount().await
+    });
+    done.expect("neither waits for ever").expect("no error");
+}
+
+#[test]
+fn a_checkpoint_comes_between_the_runs_of_a_direct_write() {
+    beside_checkpoints(200, async |fs| {
         let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
         // Three runs at least: a segment has 512 blocks.
         let content = vec![7; 1200 * PAGE_SIZE];
@@ -41,29 +51,14 @@ fn a_checkpoint_comes_between_the_runs_of_a_direct_write() {
         for _ in 0..20 {
             fs.write(file, Position::At(0), Content::Bytes(&content), direct).await?;
         }
-        checkpoints.await?;
         assert!(fs.read(file, 0, content.len() as u64, direct).await?.to_vec() == content, "what was written");
-        fs.unmount().await
+        Ok(())
     });
-    done.expect("neither waits for ever").expect("no error");
 }
 
 #[test]
 fn a_checkpoint_comes_between_the_runs_of_a_file_whose_pages_are_not_neighbours() {
-    let executor = Executor::seeded(Time::Virtual, HostProfile::default(), 1);
-    let device = Profile::load("ideal").expect("a profile").device(Some(96 * MIB)).expect("a device");
-    let (runtime, port) = (executor.runtime(), executor.runtime().attach(device));
-    let done = executor.block_on(async move {
-        let fs = Rc::new(new_fs(port).await?);
-        let other = Rc::clone(&fs);
-        let checkpoints = runtime.start(async move {
-            for number in 0..400 {
-                let name = format!("d{number}");
-                let directory = other.create(other.root(), name.as_bytes(), NewNode::DIRECTORY).await?;
-                other.fsync(directory).await?;
-            }
-            FsResult::Ok(())
-        });
+    beside_checkpoints(400, async |fs| {
         let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
         for round in 0..10 {
             for page in 0..64 {
@@ -72,8 +67,6 @@ fn a_checkpoint_comes_between_the_runs_of_a_file_whose_pages_are_not_neighbours(
             }
             fs.fsync(file).await?;
         }
-        checkpoints.await?;
-        fs.unmount().await
+        Ok(())
     });
-    done.expect("neither waits for ever").expect("no error");
 }

@@ -146,8 +146,7 @@ impl Nodes<'_> {
     /// Whether a changed node goes to the log that recovery follows.
     pub(super) fn is_in_chain(&self, nid: Nid) -> bool {
         let page = self.pages.peek(node_key(nid)).expect("a changed node is pinned").clone();
-        let offset = node::footer(&page.bytes()[..]).offset;
-        offset == XATTR_OFFSET || path::is_direct(offset)
+        is_followed(node::footer(&page.bytes()[..]).offset)
     }
 
     /// All changed nodes.
@@ -230,9 +229,8 @@ impl Nodes<'_> {
 
     /// The log of a node at position `offset` of the tree of inode `owner`.
     fn log_of(&self, owner: Nid, offset: u32) -> LogKind {
-        let is_direct = offset == XATTR_OFFSET || path::is_direct(offset);
         let is_directory = self.files.get(owner).is_some_and(|file| file.is_directory());
-        match (is_direct, is_directory) {
+        match (is_followed(offset), is_directory) {
             (true, true) => LogKind::HotNode,
             (true, false) => LogKind::WarmNode,
             (false, _) => LogKind::ColdNode,
@@ -258,4 +256,10 @@ impl Nodes<'_> {
         let outcome = sent.map_err(FsError::from);
         outcome.inspect_err(|error| self.fail(error))
     }
+}
+
+/// Whether recovery follows the node at `offset` in the tree of its inode: the inode itself, nodes that have addresses
+/// of content, and that of attributes.
+fn is_followed(offset: u32) -> bool {
+    offset == XATTR_OFFSET || path::is_direct(offset)
 }
