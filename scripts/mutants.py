@@ -62,12 +62,12 @@ fn note(number: u32) {
 class Mutant:
     """One bug: where it is, what it breaks, and how to look for it."""
 
-    def __init__(self, table, row, explore, number):
+    def __init__(self, table, row, data, number):
         self.table, self.number = table, number
         self.name, self.file = row["name"], row["file"]
         self.text, self.mutation = row["from"], row["to"]
         self.breaks = row["breaks"]
-        self.explore = row.get("explore", explore)
+        self.explore = row.get("explore", data.get("explore", [])) + data.get("then", [])
 
 
 def fail(message):
@@ -83,7 +83,7 @@ def tables():
             lacks = [key for key in ("name", "file", "from", "to", "breaks") if key not in row]
             if lacks:
                 fail(f"{path.name}: {row.get('name', row)} lacks {', '.join(lacks)}")
-            mutants.append(Mutant(path.stem, row, data.get("explore", []), len(mutants) + 1))
+            mutants.append(Mutant(path.stem, row, data, len(mutants) + 1))
     return mutants
 
 
@@ -217,13 +217,13 @@ class Judge:
         self.program, self.tests, self.options = program, tests, options
 
     def trace(self):
-        """Runs each test alone. With no mutant on, each must pass, or the copy is not the product."""
+        """Runs each test alone, with no mutant on. One that fails twice is named and left out."""
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             list(pool.map(lambda test: test.traced(self.options.timeout), self.tests))
-        for test in [test for test in self.tests if test.failed]:
-            if test.traced(self.options.timeout).failed:
-                fail(f"without a mutant, {test.program} {test.name} fails: {test.failed}")
-        self.tests.sort(key=lambda test: test.seconds)
+        failed = [test for test in self.tests if test.failed and test.traced(self.options.timeout).failed]
+        for test in failed:
+            print(f"left out: without a mutant, {test.program} {test.name} fails: {test.failed}", file=sys.stderr)
+        self.tests = sorted((test for test in self.tests if test not in failed), key=lambda test: test.seconds)
         print(f"{len(self.tests)} tests, {sum(test.seconds for test in self.tests):.0f} s", file=sys.stderr, flush=True)
 
     def assert_sound(self, mutants):
@@ -371,10 +371,10 @@ def main():
         for mutant, (caught, is_reached) in zip(chosen, pool.map(judge.judged, chosen)):
             rows.append((mutant, caught, is_reached))
             print(f"{len(rows)}/{len(chosen)} {mutant.name}: {caught[0]} {caught[1]}", file=sys.stderr, flush=True)
-    text = told(rows, options, time.monotonic() - begin)
+            text = told(rows, options, time.monotonic() - begin)
+            if options.out:
+                written(options.out, text)
     print(text)
-    if options.out:
-        written(options.out, text)
     killed = sum(caught[0] != "nothing" for _, caught, _ in rows)
     return 100 * killed / len(rows) < options.least
 
