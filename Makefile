@@ -58,10 +58,10 @@ results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## crash-deep: twice 126,000 distinct crash states in each mode (MODES=...), a tenth inside devices, where padding all; 20,000 of every operation, of drafts and of shared pages (hours)
+## crash-deep: at least 500,000 distinct crash states in each mode, of every kind of workload, into docs/marks.md and out/crash-deep (two hours; ARGS='--only F2FS|sdj')
 crash-deep: deps
 	$(CARGO) build --release --package onewrite
-	scripts/crash-deep.sh "$${CARGO_TARGET_DIR:-target}/release/onewrite" $(OUT)/crash-deep $(MODES)
+	scripts/marks.py "$${CARGO_TARGET_DIR:-target}/release/onewrite" --states 100000 --docs docs/marks.md --out $(OUT)/crash-deep $(ARGS)
 
 ## crash-ace: every pair of ACE's core operations, one mode (MODE=ordered)
 crash-ace: deps

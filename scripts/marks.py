@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Marks: runs the crash explorer in every mode and counts which rare situations its states reached.
+"""Marks: runs the crash explorer in every mode, and counts its states and which rare situations they reached.
 
 Each line of SETUPS is one run of `onewrite crash`, or one in each mode. The counts of all runs go into docs/marks.md,
-the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. `marks.py --help` lists
-the options.
+the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. A run that breaks a
+promise leaves what it said in OUT, and the program ends with 1. `marks.py --help` lists the options.
 """
 
 import argparse
@@ -92,7 +92,13 @@ SCRIPTS = {script.__name__: script for script in
 SETUPS = [
     ("copies", 1, "random-all:80 --mode MODE --device nvme-share"),
     ("shares", 1, "random-all:80 --mode MODE --device nvme-share"),
-    ("pads", 0.25, "random:80 --mode MODE --device sata-850pro"),
+    ("copies", 1, "random:80 --mode MODE --device sata-850pro"),
+    ("shares", 1, "random:80 --mode MODE --device nvme-share"),
+    ("unpadded", 1.5, "swarm:60 --mode MODE"),
+    ("unpadded", 1, "guided:60 --mode MODE"),
+    ("pads", 3, "random:80 --mode MODE --device sata-850pro"),
+    ("pads", 1, "random-all:80 --mode MODE --device sata-850pro"),
+    ("pads", 1, "swarm:60 --mode MODE --device sata-850pro"),
     ("padded", 0.1, "random:60 --mode MODE --device sata-850pro"),
     ("copies", 0.5, "shares:60 --mode MODE"),
     ("shares", 0.5, "shares:60 --mode MODE --device nvme-share"),
@@ -115,6 +121,9 @@ SETUPS = [
     ("one", 0.5, "random-all:80 --mode ordered --device ftl-16g --ftl dftl"),
     ("one", 0.5, "random:80 --mode data --device sata-530"),
     ("one", 1, "random-all:80 --fs f2fs"),
+    ("one", 1.5, "swarm:60 --fs f2fs"),
+    ("one", 1, "guided:60 --fs f2fs"),
+    ("one", 0.2, "scarce:12 --fs f2fs --cache-pages 1024 --commit-interval 5s"),
     ("one", 0.5, "random-all:80 --fs f2fs --fsync-mode strict"),
     ("one", 0.5, "random-all:80 --fs f2fs --device nvme-share --clean share"),
     ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s"),
@@ -157,6 +166,7 @@ def setups(binary, wanted):
     by_kind["drafts"] = [mode for mode in all_modes if mode in IN_FULL_SCOPE]
     padded = subprocess.run([binary, "names", "padded"], capture_output=True, text=True, check=True).stdout.split()
     by_kind["padded"] = [mode for mode in padded if mode not in by_kind["pads"]]
+    by_kind["unpadded"] = by_kind["copies"] + by_kind["shares"]
     by_kind.update({"one": [""], "all": all_modes, "some": ["ordered", "data", "sdj"]})
     for kind, share, arguments in SETUPS:
         for mode in by_kind[kind]:
@@ -165,15 +175,17 @@ def setups(binary, wanted):
                 yield told, share
 
 
-def explore(binary, arguments, states, seed):
-    """The marks of one run, with the seconds that it took."""
+def explore(binary, arguments, states, seed, out):
+    """The report of one run, with the seconds that it took."""
     begin = time.monotonic()
     workload, *rest = arguments.split()
     workload = f"script:{SCRIPTS[workload]()}" if workload in SCRIPTS else workload
     command = [binary, "crash", workload, *rest, "--states", str(states), "--seed", str(seed), "--jobs", "1"]
-    run = subprocess.run([*command, "--e2fsck-every", "0", "--json", "-"], capture_output=True, text=True)
-    if run.returncode != 0:
+    run = subprocess.run([*command, "--e2fsck-every", "1000", "--json", "-"], capture_output=True, text=True)
+    if run.returncode not in (0, 1) or not run.stdout:
         fail(f"{arguments}\n{run.stderr[-2000:]}")
+    if run.returncode == 1:
+        (out / f"broken-{re.sub('[^a-z0-9+-]+', '-', arguments)}.txt").write_text(run.stderr)
     return json.loads(run.stdout), time.monotonic() - begin
 
 
@@ -214,6 +226,32 @@ def told(table, setups_of_room):
             yield f"| {name} | `{where[name]}` | {row['at_cut']:,} | {row['in_recovery']:,} | {seen} |"
 
 
+# Columns of the states of each mode, and the kind of a report that each adds up.
+KINDS = {
+    "replay something": "log-not-empty",
+    "inside recovery": "inside-recovery",
+    "nested": "inside-nested-recovery",
+    "torn commits": "torn-commit",
+    "wrapped logs": "log-wrapped",
+    "forced checkpoints": "forced-checkpoint",
+    "revokes": "revoke",
+    "inside the device": "inside-device",
+}
+
+
+def states_by_mode(reports):
+    """The table of how many states each mode met, fault runs left out."""
+    modes = {}
+    for arguments, report in reports.items():
+        if "--faults" not in arguments:
+            mode = re.search(r"--mode (\S+)", arguments if "--fs f2fs" not in arguments else "")
+            modes.setdefault(mode[1] if mode else "F2FS", []).append(report)
+    yield f"| mode | runs | distinct states | {' | '.join(KINDS)} |\n|---|---|---|{'---|' * len(KINDS)}"
+    for mode, of in modes.items():
+        cells = [f"{sum(report['states_by_kind'][kind] for report in of):,}" for kind in KINDS.values()]
+        yield f"| {mode} | {len(of)} | {sum(report['states'] for report in of):,} | {' | '.join(cells)} |"
+
+
 def by_room(reports):
     """The setups that reached any mark of a room."""
     found = {}
@@ -234,6 +272,11 @@ def write_matrix(path, table, reports):
     path.write_text("\n".join(lines) + "\n")
 
 
+def broken_in(reports):
+    """The runs that broke a promise."""
+    return [arguments for arguments, report in reports.items() if report["violations"]]
+
+
 def write_docs(path, table, reports, options):
     """The page, up to its mark by hand, then the last run."""
     head = path.read_text().split(HEAD)[0]
@@ -245,6 +288,9 @@ def write_docs(path, table, reports, options):
         f"**{len(table) - len(never)} of {len(table)} marks seen.**\n",
         "Never seen:\n",
         *([f"- {name} ({table[name]['room']})" for name in never] or ["nothing"]),
+        "\n## States of each mode\n",
+        f"Distinct in each run; {len(broken_in(reports))} runs broke a promise.\n",
+        *states_by_mode(reports),
         *told(table, by_room(reports)),
     ]
     path.write_text("\n".join(lines) + "\n")
@@ -262,7 +308,9 @@ def main():
     options = parser.parse_args()
     runs, reports = list(setups(options.binary, options.only)), {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        each = lambda run: explore(options.binary, run[0], max(1, int(options.states * run[1])), options.seed)
+        out = pathlib.Path(options.out)
+        out.mkdir(parents=True, exist_ok=True)
+        each = lambda run: explore(options.binary, run[0], max(1, int(options.states * run[1])), options.seed, out)
         for (arguments, _), (report, took) in zip(runs, pool.map(each, runs)):
             reports[arguments] = report
             seen = sum(1 for mark in report["marks"] if mark["at_cut"] + mark["in_recovery"] > 0)
@@ -273,7 +321,9 @@ def main():
         write_docs(pathlib.Path(options.docs), table, reports, options)
     never = [name for name, row in table.items() if not row["by"]]
     print(f"{len(table) - len(never)} of {len(table)} marks seen; never: {'; '.join(never) or 'none'}")
+    print(f"{len(broken_in(reports))} of {len(reports)} runs broke a promise: {'; '.join(broken_in(reports)) or 'none'}")
+    return bool(broken_in(reports))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,6 +8,7 @@ mod cleaning;
 mod drafts;
 mod twisted;
 mod twists;
+mod zones;
 
 use onewrite_block::{Cause, Device, DevicePort, MIB, Nanos, PageBytes, Request};
 use onewrite_crash::{

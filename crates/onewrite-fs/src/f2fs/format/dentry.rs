@@ -144,6 +144,9 @@ pub fn entries(
 
 /// The entry of a name, if it is there: what [`entries`] finds, without looking closely at the others.
 pub fn find<'a>(bytes: &'a [u8], shape: Shape, place: Place, name: &[u8]) -> Option<Entry<'a>> {
+    if !may_hold(bytes, shape, name) {
+        return None;
+    }
     let mut slot = 0;
     while slot < shape.slots {
         slot += match is_used(bytes, slot).then(|| stored_name(bytes, shape, slot)).flatten() {
@@ -153,6 +156,19 @@ pub fn find<'a>(bytes: &'a [u8], shape: Shape, place: Place, name: &[u8]) -> Opt
         };
     }
     None
+}
+
+/// Whether the bytes of a name begin in a slot, be it used or not. Looks at the first eight bytes of each slot at once.
+fn may_hold(bytes: &[u8], shape: Shape, name: &[u8]) -> bool {
+    let begins = &name[..name.len().min(SLOT_NAME)];
+    let mut word = [0; SLOT_NAME];
+    word[..begins.len()].copy_from_slice(begins);
+    let (word, unused_bits) = (u64::from_le_bytes(word), 8 * (SLOT_NAME - begins.len()) as u32);
+    let mask = u64::MAX.checked_shr(unused_bits).unwrap_or(0);
+    let names = &bytes[shape.names..][..shape.slots * SLOT_NAME];
+    let begins_there = |slot: &[u8]| u64::from_le_bytes(slot.try_into().expect("a slot")) & mask == word;
+    let is_there = |(slot, _)| names[slot * SLOT_NAME..].starts_with(name);
+    names.chunks_exact(SLOT_NAME).enumerate().filter(|(_, slot)| begins_there(slot)).any(is_there)
 }
 
 /// The name in a slot, if it is one.

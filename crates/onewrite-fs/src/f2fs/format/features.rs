@@ -107,5 +107,10 @@ mod tests {
         let set = Features(Features::SUPPORTED.0 | Features::COMPRESSION.0 | Features::VERITY.0 | 0x8000_0000);
         let said = set.check_supported().unwrap_err().to_string();
         assert_eq!(said, "unsupported: F2FS with the features verity, compression, 0x80000000");
+        for name in ["encrypt", "blkzoned", "verity", "casefold", "compression", "ro"] {
+            let (feature, _) = Features::NAMES.iter().find(|(_, known)| *known == name).expect("a feature");
+            let said = Features(Features::SUPPORTED.0 | feature.0).check_supported().unwrap_err().to_string();
+            assert_eq!(said, format!("unsupported: F2FS with the features {name}"));
+        }
     }
 }

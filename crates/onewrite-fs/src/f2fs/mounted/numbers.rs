@@ -21,7 +21,7 @@ pub(super) struct Numbers {
     /// Entries of the last checkpoint that its journal holds.
     journal: BTreeMap<Nid, NatEntry>,
     /// Entries that changed since the last checkpoint.
-    changed: BTreeMap<Nid, NatEntry>,
+    changed: FxHashMap<Nid, NatEntry>,
     /// Entries of nodes that were loaded.
     clean: FxHashMap<Nid, NatEntry>,
     /// Numbers that may be given, found by the search.
@@ -39,7 +39,7 @@ impl Numbers {
     pub(super) fn new(journal: BTreeMap<Nid, NatEntry>, next_free: Nid, nat_blocks: u64) -> Numbers {
         Numbers {
             journal,
-            changed: BTreeMap::new(),
+            changed: FxHashMap::default(),
             clean: FxHashMap::default(),
             free: VecDeque::new(),
             new: BTreeSet::new(),
@@ -72,11 +72,7 @@ impl Numbers {
 
     /// Keeps the entry of a loaded node, unless a newer one is in memory. Returns the newest.
     pub(super) fn keep(&mut self, nid: Nid, entry: NatEntry) -> NatEntry {
-        let newest = self.known(nid).unwrap_or(entry);
-        if self.known(nid).is_none() {
-            self.clean.insert(nid, entry);
-        }
-        newest
+        self.known(nid).unwrap_or_else(|| *self.clean.entry(nid).insert_entry(entry).get())
     }
 
     /// Takes a number that the search found free.

@@ -274,6 +274,34 @@ fn a_node_is_followed_only_where_its_footer_says() {
     }
 }
 
+/// Byte of an inode, its new value, and what is said of it.
+const FOREIGN: [(usize, u8, &str); 4] = [
+    (2, 0x04, "is encrypted; read it with Linux and its key"),
+    (2, 0x40, "is sealed by verity; read it with Linux"),
+    (80, 0x04, "is compressed; read it with Linux"),
+    (83, 0x40, "folds case; read it with Linux"),
+];
+
+#[test]
+fn files_of_unsupported_kinds_are_refused_one_by_one() {
+    let scratch = Scratch::new("f2fs-foreign");
+    let image = small(&scratch, "");
+    let nid = nid_of(&image, "/file");
+    for (byte, value, said) in FOREIGN {
+        let mut editor = Editor::open(&image);
+        let block = editor.node_block(nid);
+        editor.block(block)[byte] = value;
+        let foreign = scratch.path("foreign");
+        editor.save(&foreign);
+        let read = on_view(&foreign, false, async move |view: &AnyView| {
+            let small = resolve(view, b"/small").await?;
+            assert_eq!(view.read(small, 0, 9, Manner::default()).await?.to_vec(), b"small");
+            view.read(nid.into(), 0, 9, Manner::default()).await
+        });
+        assert_eq!(read.expect_err("refused").to_string(), format!("unsupported: inode {nid} {said}"));
+    }
+}
+
 #[test]
 fn names_inside_an_inode_are_read() {
     let scratch = Scratch::new("f2fs-inside");

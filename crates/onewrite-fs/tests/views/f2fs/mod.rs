@@ -126,6 +126,7 @@ fn features_that_are_not_supported_are_refused_by_name() {
         ("-O extra_attr,verity", "verity"),
         ("-O extra_attr,casefold -C utf8", "casefold"),
         ("-O extra_attr,compression", "compression"),
+        ("-O ro", "ro"),
     ] {
         make(&image, 64 * MIB, arguments);
         let refusal = by_view(&image, false).err().expect("refused").to_string();
@@ -133,6 +134,16 @@ fn features_that_are_not_supported_are_refused_by_name() {
     }
     let refusal = by_view(&image, true).err().expect("refused").to_string();
     assert!(refusal.contains("rescue"), "{refusal}");
+}
+
+#[test]
+fn an_image_over_several_devices_is_refused() {
+    let scratch = Scratch::new("f2fs-devices");
+    let (image, second) = (scratch.path("image"), scratch.path("second"));
+    fs::File::create(&second).and_then(|file| file.set_len(64 * MIB)).expect("image");
+    make(&image, 64 * MIB, &format!("-c {}", text(&second)));
+    let refusal = by_view(&image, false).err().expect("refused").to_string();
+    assert_eq!(refusal, "unsupported: F2FS over several devices");
 }
 
 #[test]
