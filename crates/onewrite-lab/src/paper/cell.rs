@@ -202,6 +202,7 @@ impl Work {
                     chunk: MIB,
                     synced_set: true,
                     compressible_percent: 0,
+                    one_text: true,
                 }));
             }
             Work::Sqlite(job) => return Ok(JobSpec::Sqlite(job)),

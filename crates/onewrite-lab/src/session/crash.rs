@@ -72,7 +72,16 @@ fn small(job: &JobSpec) -> JobSpec {
             let subdirectories = parameters.subdirectories.min(DIRECTORIES);
             let chunk = parameters.chunk.max(FILE_SIZE);
             let synced_set = true;
-            JobSpec::PostMark(postmark::Parameters { files, size, subdirectories, chunk, synced_set, ..*parameters })
+            let one_text = false;
+            JobSpec::PostMark(postmark::Parameters {
+                files,
+                size,
+                subdirectories,
+                chunk,
+                synced_set,
+                one_text,
+                ..*parameters
+            })
         }
     }
 }

@@ -3,7 +3,8 @@
 //! One thread makes a set of files of random size between two bounds, spread over subdirectories at random.
 //! Transactions follow. Each has two halves with even chances: it reads a whole file or appends to one, and it makes or
 //! deletes one. At the end all files are deleted. Nothing is synced, except for an optional fsync after the set, as in
-//! `papers/001` §6.1. PostMark writes random text that LZ4 cannot compress; so does the default here.
+//! `papers/001` §6.1. As PostMark 1.53 does it, each file holds the beginning of one random text: nothing in it compresses,
+//! but a compressor finds it again in the next file, if that lies within its window.
 
 use std::collections::VecDeque;
 
@@ -36,6 +37,8 @@ pub struct Parameters {
     pub synced_set: bool,
     /// Percent of the content that compresses, 0 to 100.
     pub compressible_percent: u8,
+    /// Whether all files hold the beginning of one text. Else each write has its own, so that old content shows.
+    pub one_text: bool,
 }
 
 impl Default for Parameters {
@@ -48,6 +51,7 @@ impl Default for Parameters {
             chunk: 512,
             synced_set: false,
             compressible_percent: 0,
+            one_text: true,
         }
     }
 }
@@ -99,6 +103,8 @@ const FILE: TaskDescriptor = TaskDescriptor(1);
 struct PostMark {
     parameters: Parameters,
     choices: Choices,
+    /// The seed of the one text.
+    text: u64,
     /// Existing files and their sizes.
     live: Vec<(FileId, u64)>,
     /// The next file to make.
@@ -109,10 +115,10 @@ struct PostMark {
 }
 
 impl PostMark {
-    fn new(parameters: Parameters, choices: Choices) -> PostMark {
-        let (live, pending) = (Vec::new(), VecDeque::new());
+    fn new(parameters: Parameters, mut choices: Choices) -> PostMark {
+        let (live, pending, text) = (Vec::new(), VecDeque::new(), choices.bits());
         let transactions_left = parameters.transactions;
-        PostMark { parameters, choices, live, next: FileId(0), transactions_left, is_removing: false, pending }
+        PostMark { parameters, choices, text, live, next: FileId(0), transactions_left, is_removing: false, pending }
     }
 
     /// Puts the next operations into `pending`; none at the end.
@@ -157,7 +163,7 @@ impl PostMark {
                 slot: FILE,
                 position: Position::End,
                 length: self.parameters.chunk.min(bytes - done),
-                seed: self.choices.bits(),
+                seed: if self.parameters.one_text { self.text } else { self.choices.bits() },
                 compressible_percent: self.parameters.compressible_percent,
                 manner: WriteManner { direct: false, sync: SyncMode::None },
             });
@@ -231,6 +237,7 @@ mod tests {
         chunk: 512,
         synced_set: true,
         compressible_percent: 0,
+        one_text: true,
     };
 
     /// All operations of a run.
@@ -274,6 +281,19 @@ mod tests {
         assert!((4_800..5_200).contains(&(count("create") - 2_000)), "{}", count("create"));
         assert!((4_800..5_200).contains(&count("read")), "{}", count("read"));
         assert_eq!(count("create"), count("unlink"));
+    }
+
+    #[test]
+    fn files_hold_the_beginning_of_one_text_or_each_write_its_own() {
+        let seeds = |one_text| {
+            let all = operations(Parameters { one_text, ..SMALL }, 1).into_iter();
+            let seeds: std::collections::BTreeSet<u64> = all
+                .filter_map(|operation| if let Operation::Write { seed, .. } = operation { Some(seed) } else { None })
+                .collect();
+            seeds.len()
+        };
+        assert_eq!(seeds(true), 1);
+        assert!(seeds(false) > 300);
     }
 
     #[test]
