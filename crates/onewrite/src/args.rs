@@ -188,7 +188,7 @@ pub enum FsKind {
 pub struct JobArgs {
     /// A fio job file (- for standard input), or varmail, fileserver, webserver, webproxy or postmark; or
     /// sqlite-androbench, sqlite-facebook or sqlite-gmail, with :JOURNAL_MODE or without; or innodb-sysbench or
-    /// innodb-linkbench, with :double or :single or without.
+    /// innodb-linkbench, with :double or :single or without, and with :lazy-log or without.
     pub job: String,
     /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]

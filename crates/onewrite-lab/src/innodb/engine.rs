@@ -12,7 +12,7 @@ use onewrite_block::{Choices, MIB, Runtime};
 use onewrite_fs::ext4::{Mode, Scope};
 use onewrite_fs::{Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position};
 
-use super::job::{Doublewrite, Filling, InnodbJob};
+use super::job::{Doublewrite, Filling, InnodbJob, LogSyncs};
 use super::load::{Access, Drawer, PageNo, Transaction};
 use super::log::{Log, Lsn};
 use super::pool::Pool;
@@ -46,6 +46,7 @@ pub(super) struct Engine<F> {
     pub(super) syncs: Syncs,
     pub(super) filling: Filling,
     pub(super) log: Log<F>,
+    pub(super) log_syncs: LogSyncs,
     pub(super) pool: RefCell<Pool>,
     /// A page was read or written.
     pub(super) moved: Signal,
@@ -90,6 +91,7 @@ impl<F: FileSystem> Engine<F> {
             syncs: if is_full { Syncs::Once } else { Syncs::Each },
             checkpoint: Cell::new(log.end()),
             log,
+            log_syncs: job.log_syncs,
             pool: RefCell::new(warm()),
             moved: Signal::new(runtime),
             work: Signal::new(runtime),
@@ -133,7 +135,9 @@ impl<F: FileSystem> Engine<F> {
         }
         if changes {
             self.log.append(RECORD_BYTES);
-            self.log.commit(self.log.end()).await?;
+            if self.log_syncs == LogSyncs::EachCommit {
+                self.log.commit(self.log.end()).await?;
+            }
         }
         if self.is_cleaner_wanted() {
             self.work.notify_all();

@@ -36,6 +36,8 @@ pub struct InnodbJob {
     pub load: Load,
     /// Whether pages go to the doublewrite file first; `None` for: unless the mode logs content.
     pub doublewrite: Option<Doublewrite>,
+    /// When the redo log is synced.
+    pub log_syncs: LogSyncs,
     /// Transactions of all clients; `None` for 50,000.
     pub operations: Option<u32>,
     /// Clients side by side.
@@ -74,38 +76,64 @@ impl Doublewrite {
     }
 }
 
+/// When the redo log is synced (`innodb_flush_log_at_trx_commit`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogSyncs {
+    /// By each commit (1, InnoDB's default).
+    #[default]
+    EachCommit,
+    /// Once a second, and before a page is written (0): the last second of transactions may be lost.
+    EachSecond,
+}
+
+/// What stands behind the job's colon for [`LogSyncs::EachSecond`].
+const LAZY_LOG: &str = "lazy-log";
+
 impl fmt::Display for InnodbJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.doublewrite {
-            None => f.write_str(self.name()),
-            Some(doublewrite) => write!(f, "{}:{}", self.name(), doublewrite.name()),
-        }
+        f.write_str(self.name())?;
+        let writes = self.doublewrite.map(Doublewrite::name);
+        let log = (self.log_syncs == LogSyncs::EachSecond).then_some(LAZY_LOG);
+        writes.into_iter().chain(log).try_for_each(|word| write!(f, ":{word}"))
     }
 }
 
 impl InnodbJob {
     /// A load as `papers/000` ran it: 16 clients.
     pub const fn new(load: Load) -> InnodbJob {
-        InnodbJob { load, doublewrite: None, operations: None, clients: 16, filling: Filling::Pattern }
+        let (doublewrite, log_syncs, operations) = (None, LogSyncs::EachCommit, None);
+        InnodbJob { load, doublewrite, log_syncs, operations, clients: 16, filling: Filling::Pattern }
     }
 
-    /// The job called `name`: a load, and behind a colon `double` or `single`. `None` if the name is of another kind.
+    /// The job called `name`: a load, behind a colon `double` or `single`, behind another `lazy-log`. `None` if the
+    /// name is of another kind.
     ///
     /// # Errors
     /// What does not exist; the text lists what does.
     pub fn named(name: &str) -> Option<Result<InnodbJob, LabError>> {
         name.starts_with(PREFIX).then(|| {
-            let (load, writes) = name.split_once(':').map_or((name, None), |(load, writes)| (load, Some(writes)));
-            let found = Load::ALL.into_iter().find(|one| one.name() == load);
-            let writes = writes.map(|writes| Doublewrite::ALL.into_iter().find(|one| one.name() == writes).ok_or(()));
-            match (found, writes.transpose()) {
-                (Some(load), Ok(doublewrite)) => Ok(InnodbJob { doublewrite, ..InnodbJob::new(load) }),
-                _ => {
-                    let loads = Load::ALL.map(Load::name).join(", ");
-                    Err(LabError::Option(format!("{name}: take one of {loads}, alone or with :double or :single")))
-                }
-            }
+            let mut words = name.split(':');
+            let load = words.next().and_then(|load| Load::ALL.into_iter().find(|one| one.name() == load));
+            let job = load.and_then(|load| words.try_fold(InnodbJob::new(load), InnodbJob::with));
+            job.ok_or_else(|| {
+                let loads = Load::ALL.map(Load::name).join(", ");
+                LabError::Option(format!(
+                    "{name}: take one of {loads}, alone or with :double or :single, and :{LAZY_LOG}"
+                ))
+            })
         })
+    }
+
+    /// This job with what a word says; `None` if it says nothing, or what was said already.
+    fn with(self, word: &str) -> Option<InnodbJob> {
+        let doublewrite = Doublewrite::ALL.into_iter().find(|one| one.name() == word);
+        match (self.log_syncs, self.doublewrite, doublewrite) {
+            (LogSyncs::EachCommit, None, Some(_)) => Some(InnodbJob { doublewrite, ..self }),
+            (LogSyncs::EachCommit, _, None) if word == LAZY_LOG => {
+                Some(InnodbJob { log_syncs: LogSyncs::EachSecond, ..self })
+            }
+            _ => None,
+        }
     }
 
     /// Name of the job in all its ways to write.
@@ -123,8 +151,13 @@ mod tests {
         let job = InnodbJob::named("innodb-sysbench:single").unwrap().unwrap();
         assert_eq!((job.load, job.doublewrite), (Load::Sysbench, Some(Doublewrite::Off)));
         assert_eq!(job.to_string(), "innodb-sysbench:single");
+        for name in ["innodb-linkbench:lazy-log", "innodb-sysbench:double:lazy-log"] {
+            let job = InnodbJob::named(name).unwrap().unwrap();
+            assert_eq!((job.log_syncs, job.to_string().as_str()), (LogSyncs::EachSecond, name));
+        }
         assert!(InnodbJob::named("sqlite-gmail").is_none());
-        for name in ["innodb-tpcc", "innodb-linkbench:triple"] {
+        let doubled = ["innodb-sysbench:double:single", "innodb-sysbench:lazy-log:lazy-log"];
+        for name in ["innodb-tpcc", "innodb-linkbench:triple"].into_iter().chain(doubled) {
             let refused = InnodbJob::named(name).unwrap().unwrap_err().to_string();
             assert!(refused.contains("innodb-linkbench") && refused.contains(":single"), "{refused}");
         }

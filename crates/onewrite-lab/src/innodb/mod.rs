@@ -28,6 +28,6 @@ mod rows;
 mod run;
 mod scale;
 
-pub use job::{Doublewrite, Filling, InnodbJob, Load};
+pub use job::{Doublewrite, Filling, InnodbJob, Load, LogSyncs};
 pub(crate) use run::run;
 pub(crate) use scale::{BYTES, INODES};
