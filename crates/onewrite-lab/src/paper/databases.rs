@@ -14,11 +14,11 @@ use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
-use super::entry::{Cost, Each, Side, Versus};
+use super::entry::{Cost, Each, Pages, Side, Versus};
 use super::found::{Case, Found};
 use super::journals::mean;
 use crate::error::LabError;
-use crate::innodb::{Filling, InnodbJob, Load};
+use crate::innodb::{Filling, InnodbJob, Load, LogSyncs};
 
 const PROFILE: &str = "nvme-share";
 
@@ -39,6 +39,20 @@ fn figure(cost: Cost, cell: &Cell) -> Result<f64, LabError> {
         Cost::Bytes => result.onewrite.device.host_write_bytes as f64,
         Cost::Flushes => result.onewrite.device.flushes as f64,
     })
+}
+
+/// Ratio of `cost` of two sides, with a redo log that is synced once a second; one that each commit syncs is shown
+/// beside it. The paper does not say which it had (decision 102).
+pub(super) fn innodb(cost: Cost, a: Pages, b: Pages) -> Result<Found, LabError> {
+    let of = |pages: Pages, log_syncs| {
+        let doublewrite = Some(pages.doublewrite);
+        let job = InnodbJob { doublewrite, log_syncs, ..InnodbJob::new(Load::Sysbench) };
+        figure(cost, &Cell::new(PROFILE, pages.mode, Work::Innodb(job)))
+    };
+    let ratio = |log_syncs| Ok::<_, LabError>(of(a, log_syncs)? / of(b, log_syncs)?);
+    let (each_second, each_commit) = (ratio(LogSyncs::EachSecond)?, ratio(LogSyncs::EachCommit)?);
+    let cases = vec![Case::shown("log synced each second", each_second), Case::shown("by each commit", each_commit)];
+    Ok(Found { figure: each_second, cases })
 }
 
 const OLTP: InnodbJob =

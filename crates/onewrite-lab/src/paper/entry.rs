@@ -9,6 +9,7 @@ use super::found::Case;
 use super::staging::sensitivity::Varied;
 use super::staging::{OpenChannel, Staged};
 use super::verdict::{Even, Terms};
+use crate::innodb::Doublewrite;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,8 @@ pub(super) enum Experiment {
     Photographs,
     /// Ratio of a cost of two sides; the mean of the workloads.
     Databases(Cost, Side, Side),
+    /// A cost of sysbench on InnoDB's shape on two sides.
+    Innodb(Cost, Pages, Pages),
     /// The same for OLTP as the LDJ and zero-padding papers ran it; the best of the devices.
     Oltp(Cost, Versus, &'static [&'static str]),
     /// Size of LDJ's compressed frames by that of their content in OLTP.
@@ -115,6 +118,7 @@ impl Experiment {
             | Experiment::WritesAnd(..)
             | Experiment::OverBest(_)
             | Experiment::Databases(..)
+            | Experiment::Innodb(..)
             | Experiment::Cleaned(_) => vec!["nvme-share"],
             Experiment::Ldj(rivalry) | Experiment::LdjRecovery(rivalry) => rivalry.devices.to_vec(),
             Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
@@ -198,6 +202,13 @@ pub(super) struct Side {
     pub(super) mode: Mode,
     /// As many as the other side has, in the same order.
     pub(super) works: &'static [Work],
+}
+
+/// A mode, and how InnoDB writes pages in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pages {
+    pub(super) mode: Mode,
+    pub(super) doublewrite: Doublewrite,
 }
 
 /// LDJ and a rival.

@@ -61,6 +61,7 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::LdjFlushes(modes) => plain(journals::flushes_over(modes)),
         Experiment::FalseRecovery => plain(false_recovery::with_self_trimming()),
         Experiment::Databases(cost, a, b) => databases::ratio(cost, a, b),
+        Experiment::Innodb(cost, a, b) => databases::innodb(cost, a, b),
         Experiment::Oltp(cost, versus, devices) => databases::oltp(cost, versus, devices),
         Experiment::OltpPacked => plain(databases::oltp_packed()),
         Experiment::Git(devices) => git::speed_up(devices),

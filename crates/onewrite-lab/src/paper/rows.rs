@@ -15,17 +15,17 @@ use super::entry::DeviceFigure::{
 };
 use super::entry::Duration::{self, Minutes, MinutesOfFiles, MinutesOnCards, Short};
 use super::entry::Experiment::{
-    self, Blocks, Databases, Device, EvictionOverFlush, FalseRecovery, Git, GitBytes, GitLogs, GitPacked, Ldj,
+    self, Blocks, Databases, Device, EvictionOverFlush, FalseRecovery, Git, GitBytes, GitLogs, GitPacked, Innodb, Ldj,
     LdjAndBytes, LdjBytes, LdjFlushes, LdjPacked, LdjRecovery, Oltp, OltpPacked, OverBest, PaddedBlocks, PaddedFlushes,
     PaddedVarmail, PaddedWrites, Photographs, TsClock, Writes, WritesAnd,
 };
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
-use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Rivalry, Rivals, Side, Sweep, Told, Versus};
+use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Pages, Rivalry, Rivals, Side, Sweep, Told, Versus};
 use super::staging::sensitivity::Varied;
 use super::staging::{Of, OpenChannel, Rival, Staged};
 use crate::generate::TraceKind;
-use crate::innodb::{Doublewrite, InnodbJob, Load};
+use crate::innodb::Doublewrite;
 use crate::sqlite::{Journal, Kind, SqliteJob};
 use crate::workload::filebench::{Length, Personality};
 
@@ -62,9 +62,9 @@ const WAL: Side = Side { mode: Mode::Ordered, works: &sqlite(Journal::Wal) };
 /// SQLite without a journal, on atomic files.
 const SADJ: Side = Side { mode: Mode::Sdj, works: &sqlite(Journal::Off) };
 
-const DOUBLE_OJ: Side = Side { mode: Mode::Ordered, works: &[sysbench(Doublewrite::On)] };
-const SINGLE_DJ: Side = Side { mode: Mode::Data, works: &[sysbench(Doublewrite::Off)] };
-const SINGLE_SDJ: Side = Side { mode: Mode::Sdj, works: &[sysbench(Doublewrite::Off)] };
+const DOUBLE_OJ: Pages = Pages { mode: Mode::Ordered, doublewrite: Doublewrite::On };
+const SINGLE_DJ: Pages = Pages { mode: Mode::Data, doublewrite: Doublewrite::Off };
+const SINGLE_SDJ: Pages = Pages { mode: Mode::Sdj, doublewrite: Doublewrite::Off };
 
 const CARD_FIGURE: &[&str] = &["2-4"];
 const SSD_FIGURE: &[&str] = &["2-6"];
@@ -114,10 +114,6 @@ const fn sqlite(journal: Journal) -> [Work; 3] {
 
 const fn one_of_sqlite(kind: Kind, journal: Journal) -> Work {
     Work::Sqlite(SqliteJob { kind, journal: Some(journal), operations: None })
-}
-
-const fn sysbench(doublewrite: Doublewrite) -> Work {
-    Work::Innodb(InnodbJob { doublewrite: Some(doublewrite), ..InnodbJob::new(Load::Sysbench) })
 }
 
 const fn amplified(layers: &'static [AmplifiedLayer], block_percent: u32, range_bytes: u64) -> Experiment {
@@ -307,9 +303,9 @@ pub(super) const ROWS: &[Entry] = &[
         A,
         Short,
     ),
-    row("afs-mysql-oj", Some(Databases(Cost::Speed, SINGLE_SDJ, DOUBLE_OJ)), ByFigure, Minutes),
-    row("afs-mysql-dj", Some(Databases(Cost::Speed, SINGLE_SDJ, SINGLE_DJ)), ByFigure, Minutes),
-    row("afs-mysql-flushes", Some(Databases(Cost::Flushes, DOUBLE_OJ, SINGLE_SDJ)), ByFigure, Minutes),
+    row("afs-mysql-oj", Some(Innodb(Cost::Speed, SINGLE_SDJ, DOUBLE_OJ)), ByFigure, Minutes),
+    row("afs-mysql-dj", Some(Innodb(Cost::Speed, SINGLE_SDJ, SINGLE_DJ)), ByFigure, Minutes),
+    row("afs-mysql-flushes", Some(Innodb(Cost::Flushes, DOUBLE_OJ, SINGLE_SDJ)), ByFigure, Minutes),
     row("afs-sqlite-rbj", Some(Databases(Cost::Speed, SADJ, ROLLBACK)), ByFigure, Short),
     row("afs-sqlite-wal", Some(Databases(Cost::Speed, SADJ, WAL)), ByFigure, Short),
     row("afs-sqlite-writes", Some(Databases(Cost::Bytes, ROLLBACK, SADJ)), ByFigure, Short),

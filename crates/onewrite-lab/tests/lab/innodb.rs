@@ -2,7 +2,7 @@
 
 use onewrite_device::Profile;
 use onewrite_fs::ext4::Mode;
-use onewrite_lab::innodb::{Doublewrite, Filling, InnodbJob, Load};
+use onewrite_lab::innodb::{Doublewrite, Filling, InnodbJob, Load, LogSyncs};
 use onewrite_lab::results::RunResult;
 use onewrite_lab::session::{self, Extras, JobSpec, RunSpec, Stack};
 
@@ -67,4 +67,23 @@ fn clients_share_syncs_of_the_log() {
     assert_eq!(all.operations, 3_000);
     let flushes = result.onewrite.device.flushes;
     assert!(flushes < 3_000 / 2, "{flushes} flushes for 3,000 commits of 16 clients");
+}
+
+/// Commits do not wait for the log; it is synced once in each second of the run, and before pages are written.
+#[test]
+fn a_lazy_log_is_synced_once_a_second() {
+    let of = |log_syncs, operations| {
+        let (doublewrite, operations) = (Some(Doublewrite::Off), Some(operations));
+        let job = InnodbJob { doublewrite, log_syncs, operations, ..InnodbJob::new(Load::Linkbench) };
+        let spec = RunSpec::new(JobSpec::Innodb(job), Stack::Ext4(Mode::Sdj), "nvme-share");
+        let device = Profile::load("nvme-share").unwrap().device(Some(1 << 30)).unwrap();
+        session::run(&spec, device, Extras::default()).unwrap()
+    };
+    let flushes = |log_syncs| {
+        let (few, many) = (of(log_syncs, 100), of(log_syncs, 6_000));
+        (many.onewrite.device.flushes - few.onewrite.device.flushes, many.operations_per_second())
+    };
+    let ((each, each_speed), (lazy, lazy_speed)) = (flushes(LogSyncs::EachCommit), flushes(LogSyncs::EachSecond));
+    assert!(each > 500 && lazy < each / 10, "{each} FLUSHes, lazily {lazy}");
+    assert!(lazy_speed > 3.0 * each_speed, "{each_speed} operations a second, lazily {lazy_speed}");
 }
