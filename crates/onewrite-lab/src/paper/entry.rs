@@ -6,6 +6,7 @@ use super::cell::Work;
 use super::claim::Claim;
 use super::cleaning::Cleaned;
 use super::found::Case;
+use super::staging::garbage::Garbage;
 use super::staging::sensitivity::Varied;
 use super::staging::{OpenChannel, Staged};
 use super::verdict::{Even, Terms};
@@ -89,6 +90,8 @@ pub(super) enum Experiment {
     Staged(&'static [Staged]),
     /// StageFS by another file system on the open-channel SSD.
     OpenChannel(OpenChannel),
+    /// StageFS by F2FS there, with little room.
+    Garbage(Garbage),
     /// Milliseconds of StageFS's mount there, behind a power cut.
     Remount,
     /// StageFS there with the most of something by StageFS with the least.
@@ -124,7 +127,7 @@ impl Experiment {
             Experiment::LdjAndBytes(rivalry, _) => rivalry.devices.to_vec(),
             Experiment::Oltp(.., devices) | Experiment::Git(devices) => devices.to_vec(),
             Experiment::Staged(_) => vec!["sata-530"],
-            Experiment::OpenChannel(_) | Experiment::Remount | Experiment::Varied(_) => {
+            Experiment::OpenChannel(_) | Experiment::Garbage(_) | Experiment::Remount | Experiment::Varied(_) => {
                 vec!["ocssd-huawei"]
             }
             Experiment::EvictionOverFlush(device) | Experiment::Device(device, _) | Experiment::GitLogs(device) => {

@@ -71,6 +71,7 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::Cleaned(what) => cleaning::measure(what),
         Experiment::Staged(all) => staging::over_others(all),
         Experiment::OpenChannel(of) => staging::on_open_channel(&of),
+        Experiment::Garbage(what) => staging::garbage::measure(what),
         Experiment::Remount => staging::remount::milliseconds(),
         Experiment::Varied(what) => staging::sensitivity::measure(what),
         Experiment::Photographs => plain(photographs::compressed_size()),

@@ -4,19 +4,8 @@
 /// Times of the open-channel SSD's flash.
 const OPEN_CHANNEL: &str = "the profile ocssd-huawei states this time itself; a row would compare it with itself";
 
-/// Rows of StageFS where there is little room.
-const GARBAGE: &str =
-    "no experiment: at an eighth of the paper's 8 GB, the records of sqlite-rand-sync1k do not fit on our F2FS";
-
 /// Ids and reasons, in the order of the scoreboard.
-pub(super) const MISSING: &[(&str, &str)] = &[
-    ("cal-ocssd-read", OPEN_CHANNEL),
-    ("cal-ocssd-write", OPEN_CHANNEL),
-    ("stage-gc-moved", GARBAGE),
-    ("stage-gc-fileserver", GARBAGE),
-    ("stage-gc-rs10k", GARBAGE),
-    ("stage-gc-throughput", GARBAGE),
-];
+pub(super) const MISSING: &[(&str, &str)] = &[("cal-ocssd-read", OPEN_CHANNEL), ("cal-ocssd-write", OPEN_CHANNEL)];
 
 /// The reason for `id`; a test holds that there is one for each row without an experiment.
 pub(super) fn reason(id: &str) -> &'static str {

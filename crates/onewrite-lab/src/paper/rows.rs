@@ -22,6 +22,7 @@ use super::entry::Experiment::{
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
 use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Pages, Rivalry, Rivals, Side, Sweep, Told, Versus};
+use super::staging::garbage::Garbage;
 use super::staging::sensitivity::Varied;
 use super::staging::{Of, OpenChannel, Rival, Staged};
 use crate::generate::TraceKind;
@@ -415,6 +416,10 @@ pub(super) const ROWS: &[Entry] = &[
         "stage-op-append",
         OpenChannel { work: APPEND, rival: Rival::F2fs, of: Of::Speed, also: &[RANDWRITE, SEQWRITE], beside: &[] },
     ),
+    row("stage-gc-moved", Some(Experiment::Garbage(Garbage::Moved)), ByFigure, Minutes),
+    row("stage-gc-fileserver", Some(Experiment::Garbage(Garbage::OfFiles)), ByFigure, Minutes),
+    row("stage-gc-rs10k", Some(Experiment::Garbage(Garbage::OfRecords)), ByFigure, Minutes),
+    row("stage-gc-throughput", Some(Experiment::Garbage(Garbage::Speed)), A, Minutes),
     row("stage-recovery", Some(Experiment::Remount), ByFigure, Short),
     row("stage-size", Some(Experiment::Varied(Varied::Size)), A, Minutes),
     row("stage-channels", Some(Experiment::Varied(Varied::Units)), A, Minutes),

@@ -4,6 +4,7 @@
 //! ```text
 //!   mod.rs          both devices: speed and bytes beside other file systems
 //!   flash.rs        one run on the open-channel SSD
+//!   garbage.rs      §5.5: little room
 //!   remount.rs      §5.6: a power cut, and the mount behind it
 //!   sensitivity.rs  §5.7: sizes of the staging area, numbers of parallel units
 //! ```
@@ -16,6 +17,7 @@
 //! one fsync at the end, is shown beside it.
 
 mod flash;
+pub(super) mod garbage;
 pub(super) mod remount;
 pub(super) mod sensitivity;
 
