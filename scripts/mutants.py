@@ -181,6 +181,10 @@ class Test:
         self.command = [executable, "--test-threads", "1"] + (["--exact", name] if name else [])
         self.seconds, self.reaches, self.failed = 0.0, set(), ""
 
+    def key(self):
+        """What it is in notes of earlier traces: an executable that was not built again is the same."""
+        return f"{self.command[0]} {os.stat(self.command[0]).st_mtime_ns} {self.name}"
+
     def traced(self, timeout):
         """Runs it with no mutant on."""
         with tempfile.TemporaryDirectory(prefix="onewrite-mutant-", ignore_cleanup_errors=True) as scratch:
@@ -217,13 +221,23 @@ class Judge:
         self.program, self.tests, self.options = program, tests, options
 
     def trace(self):
-        """Runs each test alone, with no mutant on. One that fails twice is named and left out."""
+        """Runs each test alone, with no mutant on. One that fails twice is named and left out.
+
+        What a test reached is kept in the room, for runs with the same executables.
+        """
+        notes = self.options.room / "trace.json"
+        known = json.loads(notes.read_text()) if notes.is_file() else {}
+        for test in [test for test in self.tests if test.key() in known]:
+            test.seconds, reaches = known[test.key()]
+            test.reaches = set(reaches)
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(lambda test: test.traced(self.options.timeout), self.tests))
+            new = [test for test in self.tests if test.key() not in known]
+            list(pool.map(lambda test: test.traced(self.options.timeout), new))
         failed = [test for test in self.tests if test.failed and test.traced(self.options.timeout).failed]
         for test in failed:
             print(f"left out: without a mutant, {test.program} {test.name} fails: {test.failed}", file=sys.stderr)
         self.tests = sorted((test for test in self.tests if test not in failed), key=lambda test: test.seconds)
+        notes.write_text(json.dumps({test.key(): [test.seconds, sorted(test.reaches)] for test in self.tests}))
         print(f"{len(self.tests)} tests, {sum(test.seconds for test in self.tests):.0f} s", file=sys.stderr, flush=True)
 
     def assert_sound(self, mutants):

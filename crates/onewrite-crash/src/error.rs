@@ -30,7 +30,7 @@ pub enum CrashError {
     #[error("mkfs: {0}")]
     Image(String),
     /// The file system failed although the power was not cut.
-    #[error("{what} failed although no power was cut: {error}")]
+    #[error("{what} failed before any power cut: {error}")]
     FileSystem {
         /// What was tried.
         what: String,

@@ -18,5 +18,5 @@ pub(super) fn largest(amplified: Amplified) -> Found {
         AmplifiedLayer::Fast => Case::counts("FAST", waf::run_fast(block_percent, range_bytes, SEED, None).waf),
     };
     let cases: Vec<Case> = layers.iter().map(case).collect();
-    Found { figure: cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max), cases }
+    Found::largest_of(cases)
 }

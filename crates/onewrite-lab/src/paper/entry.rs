@@ -189,7 +189,7 @@ pub(super) struct Rivals {
 }
 
 /// What is compared in runs of databases.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     /// Transactions and queries a second.
     Speed,
@@ -232,6 +232,8 @@ pub(super) enum Each {
     AsRow,
     /// That `a` wins there, whatever the row says of the best case.
     Wins,
+    /// That `a` is not behind there.
+    NotBehind,
 }
 
 impl Each {
@@ -241,6 +243,7 @@ impl Each {
             Each::Shown => Case::shown(name, ratio),
             Each::AsRow => Case::counts(name, ratio),
             Each::Wins => Case::own(name, ratio, Terms::Above(Even::Ratio)),
+            Each::NotBehind => Case::own(name, ratio, Terms::NotBelow(Even::Ratio)),
         }
     }
 }

@@ -39,6 +39,21 @@ pub enum Asked {
     Own(Terms),
 }
 
+/// The largest of some figures; no number if one of them is none.
+pub(super) fn largest(figures: impl Iterator<Item = f64>) -> f64 {
+    figures.fold(
+        f64::NEG_INFINITY,
+        |most, figure| if most.is_nan() || figure.is_nan() { f64::NAN } else { most.max(figure) },
+    )
+}
+
+impl Found {
+    /// Cases with the largest of them as the row's figure.
+    pub(super) fn largest_of(cases: Vec<Case>) -> Found {
+        Found { figure: largest(cases.iter().map(|case| case.figure)), cases }
+    }
+}
+
 impl From<f64> for Found {
     fn from(figure: f64) -> Found {
         Found { figure, cases: Vec::new() }

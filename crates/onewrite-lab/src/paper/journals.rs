@@ -11,7 +11,7 @@ use onewrite_fs::ext4::Mode;
 use super::cell::{Cell, Work};
 use super::entry::{Each, Rivalry, Rivals, Sweep, Told, Versus};
 use super::flushes::{Syncs, flushes_of};
-use super::found::{Case, Found};
+use super::found::{Case, Found, largest};
 use super::spread::{self, Spread, ratio};
 use super::verdict::{PLAIN, Terms};
 use crate::error::LabError;
@@ -60,7 +60,7 @@ pub(super) fn writes_and(sweep: Sweep, work: Work) -> Result<Found, LabError> {
 }
 
 fn best(ratios: &[f64]) -> f64 {
-    ratios.iter().copied().fold(f64::NAN, f64::max)
+    largest(ratios.iter().copied())
 }
 
 /// The geometric mean.
@@ -141,8 +141,11 @@ pub(super) fn packed(work: Work) -> Result<f64, LabError> {
     Ok(fs.packed_bytes as f64 / fs.packed_raw_bytes as f64)
 }
 
-/// Ratio of the FLUSHes of two modes, for the same number of commits.
-pub(super) fn flushes_over(Versus { a, b }: Versus) -> Result<f64, LabError> {
-    let flushes = |mode| flushes_of("sata-850pro", mode, Syncs { commits: 50, idle: false });
-    Ok(flushes(a)? as f64 / flushes(b)? as f64)
+/// Ratio of the FLUSHes of a commit in two modes, one to two.
+pub(super) fn flushes_over(Versus { a, b }: Versus) -> Result<Found, LabError> {
+    let commits = 50;
+    let flushes = |mode| flushes_of("sata-850pro", mode, Syncs { commits, idle: false });
+    let (of_a, of_b) = (flushes(a)? as f64 / commits as f64, flushes(b)? as f64 / commits as f64);
+    let case = |mode, flushes, expected| Case::own(format!("of a commit of {mode}"), flushes, Terms::Equal(expected));
+    Ok(Found { figure: of_a / of_b, cases: vec![case(a, of_a, 1.0), case(b, of_b, 2.0)] })
 }

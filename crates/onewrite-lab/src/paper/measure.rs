@@ -58,7 +58,7 @@ fn measure(id: &str, experiment: Experiment) -> Result<Found, LabError> {
         Experiment::LdjRecovery(rivalry) => recovery::worst_over(rivalry),
         Experiment::LdjBytes(modes, work) => plain(journals::bytes_over(modes, work)),
         Experiment::LdjPacked(work) => plain(journals::packed(work)),
-        Experiment::LdjFlushes(modes) => plain(journals::flushes_over(modes)),
+        Experiment::LdjFlushes(modes) => journals::flushes_over(modes),
         Experiment::FalseRecovery => plain(false_recovery::with_self_trimming()),
         Experiment::Databases(cost, a, b) => databases::ratio(cost, a, b),
         Experiment::Innodb(cost, a, b) => databases::innodb(cost, a, b),
@@ -94,7 +94,7 @@ impl Measured {
         let cases = self.cases.iter().filter_map(|case| case.verdict(self.terms));
         let all = cases.chain([self.terms.judge(self.measured)]).max();
         match all.unwrap_or(Verdict::Differs) {
-            _ if self.row.is_input() => Verdict::Input,
+            _ if self.row.is_input() && self.measured.is_finite() => Verdict::Input,
             verdict => verdict,
         }
     }

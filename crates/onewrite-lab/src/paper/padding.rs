@@ -9,7 +9,7 @@ use onewrite_fs::ext4::Mode;
 
 use super::entry::Versus;
 use super::flushes::{Syncs, flushes_of};
-use super::found::{Case, Found};
+use super::found::{Case, Found, largest};
 use super::verdict::{Even, Terms};
 use crate::error::LabError;
 use crate::job::JobFile;
@@ -37,11 +37,7 @@ pub(super) fn best_fio(Versus { a, b }: Versus) -> Result<Found, LabError> {
         Ok(Case::shown(format!("fsync every {interval}"), iops(a)? / iops(b)?))
     };
     let cases = INTERVALS.into_iter().map(one).collect::<Result<Vec<Case>, LabError>>()?;
-    Ok(Found { figure: largest(&cases), cases })
-}
-
-fn largest(cases: &[Case]) -> f64 {
-    cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max)
+    Ok(Found::largest_of(cases))
 }
 
 /// Ratio of two modes' operations a second in varmail.
@@ -79,7 +75,7 @@ pub(super) fn eviction_over_flush(profile: &str) -> Result<Found, LabError> {
     };
     let below = cases("SATA 3.0", &fast, Terms::Below(Even::Ratio));
     let above = cases("SATA 2.0", &evictions_over_flushes(&slow)?, Terms::Above(Even::Ratio));
-    Ok(Found { figure: largest(&below), cases: [below, above].concat() })
+    Ok(Found { figure: largest(below.iter().map(|case| case.figure)), cases: [below, above].concat() })
 }
 
 /// Ratios of the time of padding to the time of FLUSH, one for each amount of dirty data.
@@ -99,7 +95,7 @@ pub(super) fn flushes(modes: &[Mode]) -> Result<Found, LabError> {
         Ok(Case::counts(mode.to_string(), flushes as f64 / (2 * COMMITS) as f64))
     };
     let cases = modes.iter().map(one).collect::<Result<Vec<Case>, LabError>>()?;
-    Ok(Found { figure: largest(&cases), cases })
+    Ok(Found::largest_of(cases))
 }
 
 #[cfg(test)]

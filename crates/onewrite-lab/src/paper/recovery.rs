@@ -24,7 +24,7 @@ pub(super) fn worst_over(Rivalry { rival, devices, works, each }: Rivalry) -> Re
             cases.push(each.case(work.name(), seconds(Mode::Ldj)? / seconds(rival)?).on(device));
         }
     }
-    Ok(Found { figure: cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max), cases })
+    Ok(Found::largest_of(cases))
 }
 
 fn seconds_of(cell: &Cell) -> Result<f64, LabError> {

@@ -30,7 +30,7 @@ pub(super) fn largest(profile: &Profile) -> Result<Found, LabError> {
             cases.push(Case::shown(format!("{pattern} of {block}"), iops(0)? / iops(100)?));
         }
     }
-    Ok(Found { figure: cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max), cases })
+    Ok(Found::largest_of(cases))
 }
 
 fn job(pattern: &str, block: &str, fsync: u32) -> String {

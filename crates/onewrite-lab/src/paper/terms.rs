@@ -8,6 +8,7 @@
 //! | `shape` in percent | the paper's sign, by more than the dead band |
 //! | `shape` of a plain figure | at most [`PLAIN`] away from it, or nothing where the paper has nothing |
 //! | `upto` | the paper's direction, by more than the dead band, and about its gain ([`Terms::Gain`]) |
+//! | `upto` of a cost (`better = "lower"`) | at most the paper's worst case |
 //!
 //! A row whose unit fits none of these has no terms, and that is an error, not a pass. Which rows fail decides the exit
 //! code of `onewrite paper`: those that differ. A direction is all that an `upto` row promises, so one whose gain is
@@ -34,6 +35,7 @@ impl Row {
             Kind::Near => self.within.map(|share| Terms::Near { paper, share }).ok_or_else(|| self.refuse("`within`")),
             Kind::Calibration => Ok(Terms::Near { paper, share: self.within.unwrap_or(CALIBRATED) }),
             Kind::Shape => self.shape(),
+            Kind::Upto if self.better.as_deref() == Some("lower") => Ok(Terms::AtMost(paper)),
             Kind::Upto => match self.even() {
                 Some(even) => Ok(Terms::Gain { paper, even }),
                 None => Err(self.refuse("two sides, or a unit in percent")),
@@ -99,6 +101,17 @@ mod tests {
         assert_eq!(found.to_vec(), [agrees, direction, differs].concat());
         // Paper: 11.8 percent.
         assert_eq!(judged("ts-spclock-ssd", [7.0, 3.0, 1.9, -11.8]), [Agrees, DirectionOnly, Differs, Differs]);
+    }
+
+    #[test]
+    fn the_worst_case_of_a_cost_is_not_exceeded() {
+        assert_eq!(judged("ldj-recovery-dj", [46.0, 1.0, 47.5, f64::NAN]), [Agrees, Agrees, Differs, Differs]);
+    }
+
+    #[test]
+    fn what_has_no_end_wins_nothing() {
+        assert_eq!(judged("afs-mysql-flushes", [16.0, f64::INFINITY]), [Agrees, Differs]);
+        assert_eq!(judged("ldj-recovery-dj", [f64::NEG_INFINITY]), [Differs]);
     }
 
     #[test]

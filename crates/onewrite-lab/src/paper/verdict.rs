@@ -36,6 +36,8 @@ pub enum Terms {
     Below(Even),
     /// A draw or more.
     NotBelow(Even),
+    /// The paper's worst case, or less.
+    AtMost(f64),
     /// The direction of the paper's best case, and about its gain.
     Gain {
         /// The paper's best case.
@@ -80,10 +82,12 @@ impl Even {
 }
 
 impl Terms {
-    /// Whether `figure` meets them; what is no number does not.
+    /// Whether `figure` meets them; what is no number, or none that ends, does not.
     pub fn judge(self, figure: f64) -> Verdict {
         let met = |is_met: bool| if is_met { Verdict::Agrees } else { Verdict::Differs };
         match self {
+            _ if !figure.is_finite() => Verdict::Differs,
+            Terms::AtMost(paper) => met(figure <= paper),
             Terms::Equal(paper) => met(figure == paper),
             Terms::Near { paper, share } => met((figure / paper - 1.0).abs() <= share),
             Terms::Above(even) => met(even.gain(figure) > even.band()),
@@ -104,7 +108,7 @@ impl Terms {
             Terms::Above(even) | Terms::Below(even) | Terms::Gain { even, .. } => {
                 even.gain(figure).abs() <= even.band()
             }
-            Terms::Equal(_) | Terms::Near { .. } | Terms::NotBelow(_) => false,
+            Terms::Equal(_) | Terms::Near { .. } | Terms::NotBelow(_) | Terms::AtMost(_) => false,
         }
     }
 }
@@ -112,7 +116,7 @@ impl Terms {
 fn judge_gain(paper: f64, found: f64, band: f64) -> Verdict {
     let size = found / paper;
     match () {
-        () if found.is_nan() || found.abs() <= band || size < 0.0 => Verdict::Differs,
+        () if found.abs() <= band || size < 0.0 => Verdict::Differs,
         () if (1.0 / GAIN_FACTOR..=GAIN_FACTOR).contains(&size) => Verdict::Agrees,
         () => Verdict::DirectionOnly,
     }

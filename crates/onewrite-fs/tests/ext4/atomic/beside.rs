@@ -68,6 +68,7 @@ fn scattered_pages_and_long_writes_commit_on_volumes_of_many_groups() {
 /// What a second task does between the steps of a long write.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
+    Commit,
     Abort,
     Truncate,
     Write,
@@ -75,7 +76,7 @@ enum Beside {
 
 #[test]
 fn what_comes_between_the_steps_of_a_write_waits_for_the_last() {
-    for beside in [Beside::Abort, Beside::Truncate, Beside::Write] {
+    for beside in [Beside::Commit, Beside::Abort, Beside::Truncate, Beside::Write] {
         for reads in 0..14 {
             on("steps", Mode::Data, move |fs, port| async move {
                 let one = file(&fs, b"one", &[1; 5_000]).await?;
@@ -94,6 +95,7 @@ fn what_comes_between_the_steps_of_a_write_waits_for_the_last() {
                 });
                 pause(&port, reads).await;
                 match beside {
+                    Beside::Commit => (),
                     Beside::Abort => fs.abort_drafts(&[draft]).await?,
                     Beside::Truncate => fs.draft_set_size(draft, one, 100).await?,
                     Beside::Write => {

@@ -208,6 +208,40 @@ fn a_full_disk_refuses_a_spill_and_keeps_the_draft() {
     });
 }
 
+/// Pages of a draft that replace others need blocks once they leave memory; another draft keeps those that its writes
+/// were promised.
+#[test]
+fn a_spill_leaves_what_another_draft_was_promised() {
+    on_data("promised", |fs| async move {
+        let (one, _) = numbered(&fs, 3_000).await?;
+        let (two, filler) = (file(&fs, b"two", b"").await?, file(&fs, b"filler", b"").await?);
+        let (first, second) = (fs.begin_draft()?, fs.begin_draft()?);
+        fs.claim(first, two).await?;
+        fs.claim(second, one).await?;
+        let promised = 600;
+        fs.draft_write(first, two, Position::At(0), Content::Bytes(&vec![7; (promised * PAGE) as usize])).await?;
+        let fill = Content::Pattern { seed: 2, compressible_percent: 0, length: PAGE };
+        while fs.write(filler, Position::End, fill, onewrite_fs::Manner::default()).await.is_ok() {}
+        let size = fs.attributes(filler).await?.size;
+        fs.set_size(filler, size - 300 * PAGE).await?;
+        fs.sync().await?;
+        let mut refusal = None;
+        for page in 0..3_000 {
+            if let Err(error) = overwrite(&fs, (second, one), page, 252).await {
+                refusal = Some(error);
+                break;
+            }
+        }
+        assert!(matches!(refusal, Some(FsError::NoSpace { .. })), "{refusal:?}");
+        fs.commit_drafts(&[first]).await?;
+        assert!(content(&fs, two).await == vec![7; (promised * PAGE) as usize]);
+        fs.commit_drafts(&[second]).await?;
+        fs.check().expect("invariants");
+        fs.end_draft(first).await?;
+        fs.end_draft(second).await
+    });
+}
+
 #[test]
 fn a_file_in_many_pieces_is_emptied_by_a_new_map() {
     on_data("pieces", |fs| async move {

@@ -14,7 +14,7 @@ use onewrite_device::Profile;
 use onewrite_fs::FileSystem;
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 
-use super::entry::{Each, Versus};
+use super::entry::Versus;
 use super::found::{Case, Found};
 use super::verdict::{Even, Terms};
 use crate::error::LabError;
@@ -85,15 +85,15 @@ impl Run {
     }
 }
 
-/// Percent by which LDJ is faster than `ordered`; the best of the devices, each of which is shown.
+/// Percent by which LDJ is faster than `ordered`; the best of the devices, on none of which it may be slower.
 pub(super) fn speed_up(devices: &'static [&'static str]) -> Result<Found, LabError> {
     let one = |device: &&'static str| {
         let seconds = |mode| Run::new(device, mode).cost().map(|cost| cost.seconds);
         let percent = (seconds(Mode::Ordered)? / seconds(Mode::Ldj)? - 1.0) * 100.0;
-        Ok(Each::Shown.case("clone", percent).on(device))
+        Ok(Case::own("clone", percent, Terms::NotBelow(Even::Percent)).on(device))
     };
     let cases = devices.iter().map(one).collect::<Result<Vec<Case>, LabError>>()?;
-    Ok(Found { figure: cases.iter().map(|case| case.figure).fold(f64::NAN, f64::max), cases })
+    Ok(Found::largest_of(cases))
 }
 
 /// Ratio of the bytes that two modes write to the device.
