@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use onewrite_block::{Choices, DevicePort};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
-use onewrite_fs::{AtomicFiles, Content, DraftId, FileSystem, FileView, FsError, FsResult, Ino, NewNode, Position};
+use onewrite_fs::{
+    AtomicFiles, AttributeChanges, Content, DraftId, FileSystem, FileView, FsError, FsResult, Ino, NewNode, Position,
+};
 
 use super::{MIB, PAGE, modes, on, on_data};
 use crate::support::shorthand::{content, content_at, exists, file};
@@ -223,7 +225,8 @@ fn a_spill_leaves_what_another_draft_was_promised() {
         let fill = Content::Pattern { seed: 2, compressible_percent: 0, length: PAGE };
         while fs.write(filler, Position::End, fill, onewrite_fs::Manner::default()).await.is_ok() {}
         let size = fs.attributes(filler).await?.size;
-        fs.set_size(filler, size - 300 * PAGE).await?;
+        let size = AttributeChanges { size: Some(size - 300 * PAGE), ..AttributeChanges::default() };
+        fs.set_attributes(filler, size).await?;
         fs.sync().await?;
         let mut refusal = None;
         for page in 0..3_000 {
