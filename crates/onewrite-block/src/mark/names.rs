@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 397] = [
+pub const ALL: [(Room, &str); 398] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -289,6 +289,7 @@ pub const ALL: [(Room, &str); 397] = [
     (Room::Pages, "content read from the log"),
     (Room::Pages, "bytes behind the end cleared at a load"),
     (Room::Pages, "page written while it was loaded"),
+    (Room::Pages, "pages read side by side"),
     (Room::Pages, "direct read writes dirty pages first"),
     (Room::Pages, "load waits for the same load"),
     (Room::Pages, "page cache stuck above its capacity"),

@@ -1,6 +1,7 @@
 //! Read: reads files through the page cache, which it fills in runs, or directly from the device.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use onewrite_block::{Cause, Page, Request};
 
@@ -133,6 +134,35 @@ impl Pages {
         let pages = self.load(backing, file, index..limit.max(index + 1)).await?;
         for (index, page) in (index..).zip(pages) {
             self.put_clean(backing, file, index, page).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads single pages of files into the cache, side by side. Leaves out those that are there, that somebody reads or
+    /// overwrites, and that the device holds in no block or not newest.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(crate) async fn fill_scattered<B: Backing>(&self, backing: &B, wanted: &[(Rc<B::File>, u64)]) -> FsResult<()> {
+        let mut sent = Vec::new();
+        for (file, index) in wanted {
+            let key = page_key(&**file, *index);
+            let is_read = self.loading.borrow().contains_key(&key);
+            if is_read || file.pages().is_overwriting(&(*index..index + 1)) {
+                continue;
+            }
+            let Some(loading) = self.begin_load(key).await else { continue };
+            let Lookup::At { block, .. } = backing.lookup(file, *index).await? else { continue };
+            if !backing.has_newer(block) {
+                let read = self.port.send(Request::read(block.page(), 1, Cause::Data)).await;
+                sent.push((file, *index, loading, read));
+            }
+        }
+        onewrite_block::reached!("pages read side by side", sent.len() > 1);
+        for (file, index, _loading, read) in sent {
+            for page in read.await? {
+                self.put_clean(backing, file, index, page).await?;
+            }
         }
         Ok(())
     }

@@ -58,6 +58,55 @@ impl Pages {
         Ok(())
     }
 
+    /// As [`Pages::write_ready`] for each of `runs`, with about a batch of pages under way side by side.
+    ///
+    /// # Errors
+    /// Why pages could not be written.
+    pub(crate) async fn write_ready_runs<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        runs: &[Range<u64>],
+    ) -> FsResult<()> {
+        let (mut sent, mut page_count) = (Vec::new(), 0);
+        for run in runs {
+            let batch = match self.send_batch(backing, file, run.clone()).await {
+                Ok(batch) => batch,
+                Err(error) => {
+                    self.finish_batches(backing, file, sent).await.ok();
+                    return Err(error);
+                }
+            };
+            page_count += batch.page_count;
+            let rest = batch.next.map(|next| next..run.end);
+            sent.push(batch);
+            if rest.is_some() || page_count >= BATCH_PAGES {
+                page_count = 0;
+                self.finish_batches(backing, file, std::mem::take(&mut sent)).await?;
+            }
+            if let Some(rest) = rest {
+                self.write_ready(backing, file, rest).await?;
+            }
+        }
+        self.finish_batches(backing, file, sent).await?;
+        self.dirty_files().note_clean(file);
+        Ok(())
+    }
+
+    /// Waits for all of some batches; gives the first failure.
+    async fn finish_batches<B: Backing>(
+        &self,
+        backing: &B,
+        file: &B::File,
+        batches: Vec<Batch<B::Found>>,
+    ) -> FsResult<()> {
+        let mut outcome = Ok(());
+        for batch in batches {
+            outcome = outcome.and(self.finish_batch(backing, file, batch).await);
+        }
+        outcome
+    }
+
     /// Writes one batch and waits; gives the page to continue at, if there may be more.
     async fn write_batch<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<Option<u64>> {
         let batch = self.send_batch(backing, file, pages).await?;

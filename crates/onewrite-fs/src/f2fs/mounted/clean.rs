@@ -12,6 +12,7 @@
 //! - Cleaning holds `changes` alone, so no operation is between looking at a page and changing it.
 //! - A block is moved only if the slot that its summary names still names it.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::Nanos;
@@ -29,6 +30,7 @@ use crate::f2fs::format::summary::{self, Summary};
 use crate::f2fs::format::{DataAddress, Nid};
 use crate::f2fs::space::{Victim, VictimBy};
 use crate::pages::page_key;
+use crate::runs::Runs;
 
 /// Blocks in use of the fullest segment that is cleaned while segments are short.
 const SHORT_USED_MAX: u16 = 384;
@@ -36,6 +38,8 @@ const SHORT_USED_MAX: u16 = 384;
 const QUIET_USED_MAX: u16 = 448;
 /// Segments that an operation empties at once.
 const SHORT_SEGMENTS: usize = 4;
+/// Blocks of a victim that are read side by side.
+const READS_AT_ONCE: usize = 16;
 /// Time between two looks of the background task.
 const QUIET_INTERVAL: Nanos = Nanos::from_secs(30);
 /// The background task cleans while less than one segment in this number is free.
@@ -104,11 +108,29 @@ impl Cleaner<'_> {
     /// Device errors and damage.
     pub(super) async fn copy_content(&self, owned: &[(Summary, BlockNo)]) -> FsResult<()> {
         let mut pages: Vec<(Rc<File>, u64)> = Vec::new();
-        for (owner, block) in owned {
-            pages.extend(self.move_content(*owner, *block).await?);
+        for part in owned.chunks(READS_AT_ONCE) {
+            let mut wanted = Vec::with_capacity(part.len());
+            for (owner, block) in part {
+                wanted.extend(self.content_in(*owner, *block).await?.map(|(file, logical, _)| (file, logical)));
+            }
+            self.pages.fill_scattered(self.volume(), &wanted).await?;
+            for (owner, block) in part {
+                pages.extend(self.move_content(*owner, *block).await?);
+            }
         }
-        for (file, logical) in pages {
-            self.pages.write_pages(self.volume(), &file, logical..logical + 1).await?;
+        self.write_scattered(pages).await
+    }
+
+    /// Writes single pages, file by file, many at once.
+    pub(super) async fn write_scattered(&self, mut pages: Vec<(Rc<File>, u64)>) -> FsResult<()> {
+        pages.sort_by_key(|(file, logical)| (file.number(), *logical));
+        for of_file in pages.chunk_by(|(one, _), (other, _)| one.number() == other.number()) {
+            let mut runs = Runs::default();
+            for (_, logical) in of_file {
+                runs.insert(*logical..logical + 1);
+            }
+            let runs: Vec<Range<u64>> = runs.runs().collect();
+            self.pages.write_ready_runs(self.volume(), &of_file[0].0, &runs).await?;
         }
         Ok(())
     }

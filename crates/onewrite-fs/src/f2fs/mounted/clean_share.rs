@@ -73,10 +73,7 @@ impl Cleaner<'_> {
             let Some(target) = self.take_cold(&slot) else { break };
             moves.push(Move { owner: *owner, file, logical, source: *source, target });
         }
-        for (file, logical) in dirty {
-            self.pages.write_pages(self.volume(), &file, logical..logical + 1).await?;
-        }
-        Ok(())
+        self.write_scattered(dirty).await
     }
 
     /// The next block of the cold log, for the content that `slot` names; `None` if there is no room.

@@ -1,7 +1,6 @@
 //! Patch: brings into the image what only the log has, and begins the log anew behind the checkpoint.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use onewrite_block::Page;
 
@@ -57,9 +56,7 @@ impl Checkpoints<'_> {
         for nid in files {
             let Some(file) = self.file_in_memory(nid) else { continue };
             let runs = stage.pending.borrow().staged_runs(nid);
-            for run in runs {
-                self.pages.write_pages(self.volume(), &Rc::clone(&file), run).await?;
-            }
+            self.pages.write_ready_runs(self.volume(), &file, &runs).await?;
             self.pages.wait_for_writes(&*file).await;
         }
         Ok(())
