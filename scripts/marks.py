@@ -321,8 +321,9 @@ def main():
         write_docs(pathlib.Path(options.docs), table, reports, options)
     never = [name for name, row in table.items() if not row["by"]]
     print(f"{len(table) - len(never)} of {len(table)} marks seen; never: {'; '.join(never) or 'none'}")
-    print(f"{len(broken_in(reports))} of {len(reports)} runs broke a promise: {'; '.join(broken_in(reports)) or 'none'}")
-    return bool(broken_in(reports))
+    broken = broken_in(reports)
+    print(f"{len(broken)} of {len(reports)} runs broke a promise: {'; '.join(broken) or 'none'}")
+    return bool(broken)
 
 
 if __name__ == "__main__":

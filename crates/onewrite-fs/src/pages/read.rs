@@ -138,8 +138,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Reads single pages of files into the cache, side by side. Leaves out those that are there, that somebody reads or
-    /// overwrites, and that the device holds in no block or not newest.
+    /// Reads single pages of files into the cache, side by side. Leaves out those that are there, those that somebody
+    /// reads or overwrites, and those that no block holds, or not their newest content.
     ///
     /// # Errors
     /// Device errors and damage.
