@@ -3,8 +3,8 @@
 //! One thread makes a set of files of random size between two bounds, spread over subdirectories at random.
 //! Transactions follow. Each has two halves with even chances: it reads a whole file or appends to one, and it makes or
 //! deletes one. At the end all files are deleted. Nothing is synced, except for an optional fsync after the set, as in
-//! `papers/001` §6.1. As PostMark 1.53 does it, each file holds the beginning of one random text: nothing in it compresses,
-//! but a compressor finds it again in the next file, if that lies within its window.
+//! `papers/001` §6.1. As PostMark 1.53 does it, each file holds the beginning of one random text: nothing in it
+//! compresses, but a compressor finds it again in the next file, if that lies within its window.
 
 use std::collections::VecDeque;
 
