@@ -108,10 +108,18 @@ impl Profile {
         let refuse = |message: String| Error::Profile { name: name.into(), message };
         let mut profile: Profile = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
         profile.name = name.into();
-        match profile.refusal() {
-            Some(message) => Err(refuse(message.into())),
+        match profile.out_of_range().or_else(|| profile.refusal().map(String::from)) {
+            Some(message) => Err(refuse(message)),
             None => Ok(profile),
         }
+    }
+
+    /// The first number that no device has, by its key.
+    fn out_of_range(&self) -> Option<String> {
+        let flash = self.flash.as_ref().map(FlashSide::numbers).unwrap_or_default();
+        let mut numbers = self.host.numbers().into_iter().chain(flash);
+        let wrong = numbers.find(|(_, value, range)| !range.contains(value));
+        wrong.map(|(key, value, range)| format!("{key} = {value}: take {} to {}", range.start(), range.end()))
     }
 
     fn refusal(&self) -> Option<&'static str> {
@@ -341,6 +349,34 @@ mod tests {
     fn an_unknown_profile_is_refused_with_the_known_ones() {
         let error = Profile::load("sata-851").unwrap_err().to_string();
         assert!(error.contains("sata-851") && error.contains("sata-850pro") && error.contains("ideal"), "{error}");
+    }
+
+    #[test]
+    fn a_number_that_no_device_has_is_refused_by_its_key() {
+        let text = PROFILES.iter().find(|(name, _)| *name == "sata-850pro").unwrap().1;
+        let with = |key: &str, value: &str| {
+            let lines = text.lines().map(|line| match line.starts_with(&format!("{key} =")) {
+                true => format!("{key} = {value}"),
+                false => line.to_owned(),
+            });
+            Profile::parse("mine", &lines.collect::<Vec<_>>().join("\n"))
+        };
+        assert!(with("flush_us", "5600.0").is_ok() && with("link_mb_s", "0.0").is_ok());
+        let wrong = [
+            ("flush_us", "-5.0"),
+            ("flush_us", "nan"),
+            ("flush_us", "inf"),
+            ("read_us", "1e18"),
+            ("program_us", "[-5.0, 100.0]"),
+            ("link_mb_s", "-550.0"),
+            ("spare_percent", "1e9"),
+            ("queue_depth", "0"),
+            ("transfer_pages_max", "0"),
+        ];
+        for (key, value) in wrong {
+            let said = with(key, value).unwrap_err().to_string();
+            assert!(said.contains(&format!("{key} =")) && said.contains(" to "), "{key} = {value}: {said}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Sides: what a profile says of a device: host interface, write buffer, flash, mechanics.
 
+use std::ops::RangeInclusive;
+
 use onewrite_block::{EvictionOrder, MIB, PAGE_SIZE};
 use serde::Deserialize;
 
@@ -247,7 +249,42 @@ pub(super) fn page_nanos(mb_s: f64) -> u64 {
     if mb_s > 0.0 { (PAGE_SIZE as f64 * 1000.0 / mb_s).round() as u64 } else { 0 }
 }
 
+/// A number of a profile: its key, its value, and what it may be.
+pub(super) type Number = (&'static str, f64, RangeInclusive<f64>);
+
+/// Times in microseconds, to a quarter of an hour.
+const MICROS: RangeInclusive<f64> = 0.0..=1e9;
+/// Speeds in MB/s.
+const SPEEDS: RangeInclusive<f64> = 0.0..=1e6;
+
+impl HostSide {
+    pub(super) fn numbers(&self) -> Vec<Number> {
+        vec![
+            ("queue_depth", self.queue_depth.into(), 1.0..=65_536.0),
+            ("transfer_pages_max", self.transfer_pages_max.into(), 1.0..=1_048_576.0),
+            ("command_us", self.command_us, MICROS),
+            ("command_interval_us", self.command_interval_us, MICROS),
+            ("link_mb_s", self.link_mb_s, SPEEDS),
+            ("write_interval_us", self.write_interval_us, MICROS),
+            ("trim_us", self.trim_us, MICROS),
+            ("flush_us", self.flush_us, MICROS),
+        ]
+    }
+}
+
 impl FlashSide {
+    pub(super) fn numbers(&self) -> Vec<Number> {
+        let programs = self.program_us.iter().map(|micros| ("program_us", *micros, MICROS));
+        let others = [
+            ("read_us", self.read_us, MICROS),
+            ("erase_us", self.erase_us, MICROS),
+            ("suspend_us", self.suspend_us, MICROS),
+            ("channel_mb_s", self.channel_mb_s, SPEEDS),
+            ("spare_percent", self.spare_percent, 0.0..=1_000.0),
+        ];
+        programs.chain(others).collect()
+    }
+
     pub(super) fn refusal(&self) -> Option<&'static str> {
         let is_whole = self.planes.is_power_of_two() && self.pages_per_block.is_multiple_of(self.planes);
         if !is_whole || self.planes > self.pages_per_block || self.planes > 32 {

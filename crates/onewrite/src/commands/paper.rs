@@ -32,7 +32,7 @@ pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     }
     let rows = paper::scoreboard()?;
     if args.list {
-        list(&rows);
+        list(&named(&rows, &args.ids)?);
         return Ok(ExitCode::SUCCESS);
     }
     let scores = scores(&chosen(&rows, &args.ids)?);
@@ -45,8 +45,8 @@ pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the rows by figure, and the figures by paper.
-fn list(rows: &[Row]) {
-    let mut groups: Vec<String> = rows.iter().map(Row::group).collect();
+fn list(rows: &[&Row]) {
+    let mut groups: Vec<String> = rows.iter().map(|row| row.group()).collect();
     groups.sort_by_key(|group| paper_and_place(group));
     groups.dedup();
     for group in groups {
@@ -67,22 +67,32 @@ fn paper_and_place(group: &str) -> (String, bool, Vec<u32>, String) {
     (paper.to_owned(), place.starts_with("sec"), numbers, place.to_owned())
 }
 
-/// The rows that `ids` name; without any, all that can be run. A row that is named alone must be one that can be run.
-fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
+/// The rows that `ids` name; without any, all.
+fn named<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
     if ids.is_empty() {
-        return Ok(rows.iter().filter(|row| row.can_run()).collect());
+        return Ok(rows.iter().collect());
     }
-    let mut chosen: Vec<&Row> = Vec::new();
+    let mut named: Vec<&Row> = Vec::new();
     for id in ids {
+        if ["ts-clock", "results"].contains(&id.as_str()) {
+            bail!("`{id}` is no row: it stands alone, as `onewrite paper {id}`");
+        }
         for row in select(rows, id)? {
-            if row.id == *id && !row.can_run() {
-                bail!("row `{id}` cannot be run yet: {}", row.why_not().unwrap_or_default());
-            }
-            if !chosen.iter().any(|known| known.id == row.id) {
-                chosen.push(row);
+            if !named.iter().any(|known| known.id == row.id) {
+                named.push(row);
             }
         }
     }
+    Ok(named)
+}
+
+/// [`named`], without any id those that can be run. A row that is named alone must be one that can be run.
+fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
+    let mut chosen = named(rows, ids)?;
+    if let Some(row) = chosen.iter().find(|row| ids.contains(&row.id) && !row.can_run()) {
+        bail!("row `{}` cannot be run: {}", row.id, row.why_not().unwrap_or_default());
+    }
+    chosen.retain(|row| !ids.is_empty() || row.can_run());
     Ok(chosen)
 }
 
