@@ -150,7 +150,7 @@ impl ExploreOptions {
     fn flags(&self) -> Vec<Flag> {
         let millis = |span: Nanos| Some(format!("{}ms", span.0 / 1_000_000));
         let mut flags: Vec<Flag> = vec![
-            ("--size", Some(format!("{}MiB", self.size_bytes / MIB))),
+            ("--size", Some(size_text(self.size_bytes))),
             ("--cache-pages", Some(self.cache_pages.to_string())),
             ("--commit-interval", millis(self.commit_interval)),
             ("--checkpoint-age", millis(self.checkpoint_age)),
@@ -172,5 +172,12 @@ impl ExploreOptions {
             flags.push(("--torn-shares", None));
         }
         flags
+    }
+}
+/// A size as `--size` takes it, to the byte.
+fn size_text(bytes: u64) -> String {
+    match bytes.is_multiple_of(MIB) {
+        true => format!("{}MiB", bytes / MIB),
+        false => format!("{bytes}"),
     }
 }

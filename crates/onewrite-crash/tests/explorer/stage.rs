@@ -1,7 +1,9 @@
 //! StageFS under the explorer: F2FS whose fsyncs write records into a staging area.
 
 use onewrite_block::{KIB, MIB, Nanos, PAGE_SIZE, PowerCut};
-use onewrite_crash::{Altered, CrashPlan, ExploreOptions, F2fsSubject, Promise, Report, Workload, WorkloadSpec, crash};
+use onewrite_crash::{
+    Altered, CrashPlan, ExploreOptions, Explorer, F2fsSubject, Promise, Report, Workload, WorkloadSpec, crash,
+};
 use onewrite_device::Profile;
 use onewrite_fs::f2fs::FsyncMode;
 
@@ -42,6 +44,22 @@ fn synced_files_survive_in_the_log() {
         let kinds = &report.states_by_kind;
         assert!(kinds.log_not_empty > 50 && kinds.inside_recovery > 20, "{report:?}");
     }
+}
+
+/// Fsyncs that go to the area, then a checkpoint of the background that patches their pages.
+const PATCHED: &str = "mkdir /shared >> create /shared/w0; create /shared/w1; create /shared/w2; create /shared/w3; \
+                       fsync /shared/w0; append /shared/w1 5000 1; fsync /shared/w1; append /shared/w2 5000 2; \
+                       fsync /shared/w2; append /shared/w3 5000 3; fsync /shared/w3; append /shared/w0 5000 4; \
+                       fsync /shared/w0; append /shared/w1 5000 5; fsync /shared/w1 >> pause 49";
+
+#[test]
+fn a_failed_write_of_the_background_is_told() {
+    let workload: Workload = PATCHED.parse().expect("workload");
+    let options = options(2_000, 1, Nanos::from_millis(50));
+    let mut explorer = Explorer::new(SMALL, &options);
+    explorer.explore_faults(&workload, 1).expect("the run");
+    let report = explorer.into_report();
+    assert!(report.is_sound() && report.judged > 100, "{:#?}", report.violations);
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl FilePages {
     }
 
     /// Takes the first write error since the last call.
-    pub(super) fn take_write_error(&self) -> Option<FsError> {
+    pub(crate) fn take_write_error(&self) -> Option<FsError> {
         self.rare.borrow_mut().as_mut()?.write_error.take()
     }
 

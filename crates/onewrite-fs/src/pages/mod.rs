@@ -40,7 +40,7 @@ use onewrite_block::sync::Signal;
 use onewrite_block::{DevicePort, Page, PageBytes, Runtime, TaskId};
 pub use onewrite_cache::Access;
 use onewrite_cache::{PageCache, PageKey, Room};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 use crate::api::{FsResult, Ino};
 use line::Line;
@@ -103,8 +103,8 @@ pub struct Pages {
     port: DevicePort,
     options: PagesOptions,
     cache: RefCell<PageCache>,
-    /// Pages being read, each with the number of tasks that wait for it.
-    loading: RefCell<FxHashMap<PageKey, usize>>,
+    /// Pages being read.
+    loading: RefCell<FxHashSet<PageKey>>,
     /// Tasks that write pages to make room.
     making_room: RefCell<Vec<TaskId>>,
     line: Line,
@@ -262,11 +262,9 @@ impl Pages {
             if self.holds(key) {
                 return None;
             }
-            if !self.loading.borrow().contains_key(&key) {
-                self.loading.borrow_mut().insert(key, 0);
+            if self.loading.borrow_mut().insert(key) {
                 return Some(Loading { pages: self, key });
             }
-            *self.loading.borrow_mut().get_mut(&key).expect("just seen") += 1;
             onewrite_block::reached!("load waits for the same load");
             self.progress.wait().await;
         }
@@ -274,7 +272,7 @@ impl Pages {
 
     /// Whether pages of `file` are being read.
     fn is_loading(&self, file: u64) -> bool {
-        self.loading.borrow().keys().any(|key| key.file == file)
+        self.loading.borrow().iter().any(|key| key.file == file)
     }
 
     /// Waits until one more page fits into the cache, or no page can leave. A task that already writes victims gets no
@@ -326,10 +324,9 @@ pub struct Loading<'a> {
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
-        let waiters = self.pages.loading.borrow_mut().remove(&self.key);
-        if waiters.is_some_and(|count| count > 0) {
-            self.pages.progress.notify_all();
-        }
+        // Direct writes wait for it, too, and are not counted.
+        self.pages.loading.borrow_mut().remove(&self.key);
+        self.pages.progress.notify_all();
     }
 }
 

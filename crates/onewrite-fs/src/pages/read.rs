@@ -147,7 +147,7 @@ impl Pages {
         let mut sent = Vec::new();
         for (file, index) in wanted {
             let key = page_key(&**file, *index);
-            let is_read = self.loading.borrow().contains_key(&key);
+            let is_read = self.loading.borrow().contains(&key);
             if is_read || file.pages().is_overwriting(&(*index..index + 1)) {
                 continue;
             }

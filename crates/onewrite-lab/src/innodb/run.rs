@@ -35,6 +35,11 @@ pub(crate) async fn run<F: FileSystem + 'static>(
     engine.is_over.set(true);
     engine.work.notify_all();
     cleaner.await;
+    // Behind this no sync of the log is under way.
+    if job.log_syncs == LogSyncs::EachSecond && !engine.has_failed() {
+        let done = engine.log.commit(engine.log.end()).await;
+        engine.note(done);
+    }
     engine.failure.take().map_or(Ok(()), Err)?;
     Ok(vec![engine.measure.borrow().clone()])
 }

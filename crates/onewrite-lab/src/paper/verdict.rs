@@ -87,7 +87,7 @@ impl Terms {
         let met = |is_met: bool| if is_met { Verdict::Agrees } else { Verdict::Differs };
         match self {
             _ if !figure.is_finite() => Verdict::Differs,
-            Terms::AtMost(paper) => met(figure <= paper),
+            Terms::AtMost(paper) => met(figure > 0.0 && figure <= paper),
             Terms::Equal(paper) => met(figure == paper),
             Terms::Near { paper, share } => met((figure / paper - 1.0).abs() <= share),
             Terms::Above(even) => met(even.gain(figure) > even.band()),

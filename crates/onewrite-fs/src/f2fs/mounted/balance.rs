@@ -1,5 +1,6 @@
 //! Balance: checkpoints in time, before free segments, memory or the patience of users run out.
 
+use onewrite_block::Nanos;
 use onewrite_block::sync::either;
 
 use super::views::Cleaner;
@@ -8,6 +9,8 @@ use crate::f2fs::space::Prepared;
 
 /// Changed entries and names in memory that a checkpoint should not exceed.
 const CHANGES_MAX: usize = 1 << 16;
+/// Time until a checkpoint of the background is tried again that failed and did not end the file system.
+const RETRY_INTERVAL: Nanos = Nanos::from_secs(1);
 
 impl Cleaner<'_> {
     /// Makes a checkpoint if one is due, and prepares segments for the logs. The caller holds no `changes`.
@@ -58,7 +61,10 @@ impl Cleaner<'_> {
             // What pages cannot be written here, the checkpoint tries again, and says why.
             let _ = self.checkpoints().patch_pages().await;
             if self.checkpoints().checkpoint().await.is_err() || self.prepare_threads().await.is_err() {
-                return;
+                if self.check_failure().is_err() {
+                    return;
+                }
+                self.runtime.sleep(RETRY_INTERVAL).await;
             }
         }
     }

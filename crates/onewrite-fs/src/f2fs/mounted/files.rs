@@ -7,6 +7,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::file::File;
+use crate::api::{FsError, FsResult};
 use crate::f2fs::format::Nid;
 use crate::pages::PagedFile;
 
@@ -40,6 +41,14 @@ impl Files {
         self.named.borrow_mut().remove(&nid);
         self.unsaved.borrow_mut().remove(&nid);
         self.files.borrow_mut().remove(&nid);
+    }
+
+    /// The first failed write of a file that nobody was told of yet, by the numbers of the files; forgets all of them.
+    pub(super) fn take_write_errors(&self) -> FsResult<()> {
+        let mut files: Vec<Rc<File>> = self.files.borrow().values().cloned().collect();
+        files.sort_by_key(|file| file.number());
+        let errors: Vec<FsError> = files.iter().filter_map(|file| file.pages().take_write_error()).collect();
+        errors.into_iter().next().map_or(Ok(()), Err)
     }
 
     pub(super) fn add_unsaved(&self, nid: Nid) {

@@ -166,7 +166,8 @@ impl Volume {
         }
         self.is_unmounted.set(true);
         self.stopped.notify_all();
-        deleted
+        // A write of the background that failed, and succeeded later: no fsync has told of it.
+        deleted.and(self.files.take_write_errors())
     }
 }
 
