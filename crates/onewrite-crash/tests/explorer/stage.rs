@@ -93,7 +93,7 @@ fn cuts_inside_a_device_break_no_promise() {
         profile.device(Some(pages * PAGE_SIZE as u64)).expect("device")
     };
     let geometry = device(SIZE_BYTES / PAGE_SIZE as u64).geometry().clone();
-    let options = options(600, 7, Nanos::from_secs(5)).on(&geometry);
+    let options = options(1_500, 7, Nanos::from_secs(5)).on(&geometry);
     let plan = CrashPlan { device: Some(&device), ..CrashPlan::new(&options) };
     let report = assert_sound(SUBJECT, "random:60", plan);
     assert!(report.states_by_kind.inside_device >= 50, "{report:?}");

@@ -86,7 +86,7 @@ impl RecordedFile {
             pause();
         }
         if let Some(session) = self.session.take() {
-            session.umount_and_join()?;
+            session.join()?;
         }
         Ok(std::mem::take(&mut lock(&self.shared).events))
     }
