@@ -19,14 +19,8 @@ use fuser::{
 };
 use onewrite_block::layer::RecordedEvent;
 use onewrite_block::{Cause, Durable, Image, Lpn, Operation, PAGE_SIZE, Page, Request as DiskRequest, Token};
-use rustix::mount::UnmountFlags;
-
-use super::point::take_off;
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(86_400);
-/// How often, and how long apart, the end of a recording tries to unmount.
-const TRIES: u32 = 100;
-const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 const ROOT: u64 = 1;
 const FILE: u64 = 2;
 const NAME: &str = "disk";
@@ -70,31 +64,16 @@ impl RecordedFile {
         move |number| lock(&shared).events.push(RecordedEvent::Mark(number))
     }
 
-    /// Unmounts; returns what was recorded. Tries for five seconds: a process that is being started elsewhere holds
-    /// all files of this one until it becomes another program.
+    /// Unmounts; returns what was recorded.
     ///
     /// # Errors
     /// If the mount is in use.
     pub fn finish(mut self) -> io::Result<Vec<RecordedEvent>> {
-        let directory = self.path.parent().expect("the file lies in the mount");
-        let mut tries = 1;
-        while let Err(error) = take_off(directory, UnmountFlags::empty()) {
-            if error.kind() != io::ErrorKind::ResourceBusy || tries == TRIES {
-                return Err(error);
-            }
-            tries += 1;
-            pause();
-        }
         if let Some(session) = self.session.take() {
-            session.join()?;
+            session.umount_and_join()?;
         }
         Ok(std::mem::take(&mut lock(&self.shared).events))
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "another process of this machine is waited for")]
-fn pause() {
-    std::thread::sleep(BETWEEN_TRIES);
 }
 
 fn lock(shared: &Mutex<Recording>) -> MutexGuard<'_, Recording> {
