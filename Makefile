@@ -58,7 +58,7 @@ results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## crash-deep: at least 500,000 distinct crash states in each mode, of every kind of workload, into docs/marks.md and out/crash-deep (two hours; ARGS='--only sdj')
+## crash-deep: at least 500,000 distinct crash states in each mode, of every kind of workload, into docs/marks.md and out/crash-deep (hours; ARGS='--only sdj')
 crash-deep: deps
 	$(CARGO) build --release --package onewrite
 	scripts/marks.py "$${CARGO_TARGET_DIR:-target}/release/onewrite" --states 100000 --docs docs/marks.md \

@@ -268,7 +268,6 @@ def write_matrix(path, table, reports):
     lines = ["\t".join(["mark", *reports])]
     for name, row in table.items():
         lines.append("\t".join([name, *(str(row["by"].get(setup, 0)) for setup in reports)]))
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -307,16 +306,16 @@ def main():
     parser.add_argument("--out", default="out/crash-marks", help="directory of the table of runs [%(default)s]")
     options = parser.parse_args()
     runs, reports = list(setups(options.binary, options.only)), {}
+    out = pathlib.Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        out = pathlib.Path(options.out)
-        out.mkdir(parents=True, exist_ok=True)
         each = lambda run: explore(options.binary, run[0], max(1, int(options.states * run[1])), options.seed, out)
         for (arguments, _), (report, took) in zip(runs, pool.map(each, runs)):
             reports[arguments] = report
             seen = sum(1 for mark in report["marks"] if mark["at_cut"] + mark["in_recovery"] > 0)
             print(f"{took:6.1f} s  {report['judged']:7} judged  {seen:4} marks  {arguments}", flush=True)
     table = counted(reports)
-    write_matrix(pathlib.Path(options.out) / "marks.tsv", table, reports)
+    write_matrix(out / "marks.tsv", table, reports)
     if options.docs:
         write_docs(pathlib.Path(options.docs), table, reports, options)
     never = [name for name, row in table.items() if not row["by"]]

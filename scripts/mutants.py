@@ -237,7 +237,8 @@ class Judge:
         for test in failed:
             print(f"left out: without a mutant, {test.program} {test.name} fails: {test.failed}", file=sys.stderr)
         self.tests = sorted((test for test in self.tests if test not in failed), key=lambda test: test.seconds)
-        notes.write_text(json.dumps({test.key(): [test.seconds, sorted(test.reaches)] for test in self.tests}))
+        known |= {test.key(): [test.seconds, sorted(test.reaches)] for test in self.tests}
+        notes.write_text(json.dumps(known))
         print(f"{len(self.tests)} tests, {sum(test.seconds for test in self.tests):.0f} s", file=sys.stderr, flush=True)
 
     def assert_sound(self, mutants):

@@ -174,10 +174,24 @@ impl ExploreOptions {
         flags
     }
 }
+
 /// A size as `--size` takes it, to the byte.
 fn size_text(bytes: u64) -> String {
     match bytes.is_multiple_of(MIB) {
         true => format!("{}MiB", bytes / MIB),
         false => format!("{bytes}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::KIB;
+
+    use super::*;
+
+    #[test]
+    fn a_replay_has_the_size_to_the_byte() {
+        assert_eq!(size_text(64 * MIB), "64MiB");
+        assert_eq!(size_text(64 * MIB + 256 * KIB), "67371008");
     }
 }

@@ -44,9 +44,7 @@ impl Pages {
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        for batch in sent {
-            outcome = outcome.and(self.finish_batch(backing, file, batch).await);
-        }
+        outcome = outcome.and(self.finish_batches(backing, file, sent).await);
         for run in self.still_dirty(file, runs) {
             outcome = outcome.and(self.write_pages(backing, file, run).await);
         }

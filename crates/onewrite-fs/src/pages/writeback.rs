@@ -94,7 +94,7 @@ impl Pages {
     }
 
     /// Waits for all of some batches; gives the first failure.
-    async fn finish_batches<B: Backing>(
+    pub(super) async fn finish_batches<B: Backing>(
         &self,
         backing: &B,
         file: &B::File,

@@ -50,6 +50,7 @@ const fn personality(personality: Personality, files: u32, operations: u64) -> W
     Work::Personality { personality, files: Some(files), length, compressible_percent: 0 }
 }
 
+/// Runs StageFS and F2FS, and compares them.
 pub(in crate::paper) fn measure(what: Garbage) -> Result<Found, LabError> {
     let alone = |work, of| Ok(Found { figure: ratio(work, of)?, cases: Vec::new() });
     match what {
