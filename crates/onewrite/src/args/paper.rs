@@ -35,7 +35,8 @@ pub struct Paper {
     /// With `results`: a small part of it, in seconds.
     #[arg(long)]
     pub short: bool,
-    /// List the rows, or those that are named, by paper and figure, and say which can be run, and why the others cannot; run nothing.
+    /// List the rows, or those that are named, by paper and figure, and say which can be run, and why the others
+    /// cannot; run nothing.
     #[arg(long)]
     pub list: bool,
 }
