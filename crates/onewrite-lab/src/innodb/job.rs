@@ -77,10 +77,9 @@ impl Doublewrite {
 }
 
 /// When the redo log is synced (`innodb_flush_log_at_trx_commit`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSyncs {
     /// By each commit (1, InnoDB's default).
-    #[default]
     EachCommit,
     /// Once a second, and before a page is written (0): the last second of transactions may be lost.
     EachSecond,

@@ -14,7 +14,7 @@ use onewrite_block::{GIB, MIB};
 use onewrite_fs::ext4::Mode;
 
 use super::cell::{Cell, Work};
-use super::entry::{Cost, Each, Pages, Side, Versus};
+use super::entry::{Cost, Each, InnodbSide, Side, Versus};
 use super::found::{Case, Found};
 use super::journals::mean;
 use crate::error::LabError;
@@ -43,11 +43,11 @@ fn figure(cost: Cost, cell: &Cell) -> Result<f64, LabError> {
 
 /// Ratio of `cost` of two sides, with a redo log that is synced once a second; one that each commit syncs is shown
 /// beside it. The paper does not say which it had (decision 102).
-pub(super) fn innodb(cost: Cost, a: Pages, b: Pages) -> Result<Found, LabError> {
-    let of = |pages: Pages, log_syncs| {
-        let doublewrite = Some(pages.doublewrite);
+pub(super) fn innodb(cost: Cost, a: InnodbSide, b: InnodbSide) -> Result<Found, LabError> {
+    let of = |side: InnodbSide, log_syncs| {
+        let doublewrite = Some(side.doublewrite);
         let job = InnodbJob { doublewrite, log_syncs, ..InnodbJob::new(Load::Sysbench) };
-        figure(cost, &Cell::new(PROFILE, pages.mode, Work::Innodb(job)))
+        figure(cost, &Cell::new(PROFILE, side.mode, Work::Innodb(job)))
     };
     let ratio = |log_syncs| Ok::<_, LabError>(of(a, log_syncs)? / of(b, log_syncs)?);
     let (each_second, each_commit) = (ratio(LogSyncs::EachSecond)?, ratio(LogSyncs::EachCommit)?);

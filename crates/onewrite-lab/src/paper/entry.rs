@@ -71,7 +71,7 @@ pub(super) enum Experiment {
     /// Ratio of a cost of two sides; the mean of the workloads.
     Databases(Cost, Side, Side),
     /// A cost of sysbench on InnoDB's shape on two sides.
-    Innodb(Cost, Pages, Pages),
+    Innodb(Cost, InnodbSide, InnodbSide),
     /// The same for OLTP as the LDJ and zero-padding papers ran it; the best of the devices.
     Oltp(Cost, Versus, &'static [&'static str]),
     /// Size of LDJ's compressed frames by that of their content in OLTP.
@@ -209,7 +209,7 @@ pub(super) struct Side {
 
 /// A mode, and how InnoDB writes pages in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pages {
+pub(super) struct InnodbSide {
     pub(super) mode: Mode,
     pub(super) doublewrite: Doublewrite,
 }

@@ -21,7 +21,9 @@ use super::entry::Experiment::{
 };
 use super::entry::Told::{Best, Mean};
 use super::entry::Winner::{self, A, ByFigure};
-use super::entry::{Amplified, AmplifiedLayer, Cost, Each, Entry, Pages, Rivalry, Rivals, Side, Sweep, Told, Versus};
+use super::entry::{
+    Amplified, AmplifiedLayer, Cost, Each, Entry, InnodbSide, Rivalry, Rivals, Side, Sweep, Told, Versus,
+};
 use super::staging::garbage::Garbage;
 use super::staging::sensitivity::Varied;
 use super::staging::{Of, OpenChannel, Rival, Staged};
@@ -63,9 +65,9 @@ const WAL: Side = Side { mode: Mode::Ordered, works: &sqlite(Journal::Wal) };
 /// SQLite without a journal, on atomic files.
 const SADJ: Side = Side { mode: Mode::Sdj, works: &sqlite(Journal::Off) };
 
-const DOUBLE_OJ: Pages = Pages { mode: Mode::Ordered, doublewrite: Doublewrite::On };
-const SINGLE_DJ: Pages = Pages { mode: Mode::Data, doublewrite: Doublewrite::Off };
-const SINGLE_SDJ: Pages = Pages { mode: Mode::Sdj, doublewrite: Doublewrite::Off };
+const DOUBLE_OJ: InnodbSide = InnodbSide { mode: Mode::Ordered, doublewrite: Doublewrite::On };
+const SINGLE_DJ: InnodbSide = InnodbSide { mode: Mode::Data, doublewrite: Doublewrite::Off };
+const SINGLE_SDJ: InnodbSide = InnodbSide { mode: Mode::Sdj, doublewrite: Doublewrite::Off };
 
 const CARD_FIGURE: &[&str] = &["2-4"];
 const SSD_FIGURE: &[&str] = &["2-6"];
