@@ -55,14 +55,12 @@ def measure(program: str, device: str, modes: str, job: list[str]) -> list[dict]
 def row(report: dict) -> str:
     """One line of a table."""
     told = report["onewrite"]
-    device, total = told["device"], told["total"]
-    # A job file has writes; the other jobs count operations of all kinds.
-    speed = total["onewrite"]["operations_per_second"] if "onewrite" in total else total["write"]["iops"]
+    device = told["device"]
     causes = " | ".join(f"{device['host_write_bytes_by_cause'][cause] / 1e6:.1f}" for cause in CAUSES)
     spread = [device["flash_bytes_per_application_byte"], device["waf"]]
     spread = " | ".join("–" if value is None else f"{value:.2f}" for value in spread)
     flushes, erases = f"{device['flushes']:,}", f"{device['erases']:,}"
-    return f"| {told['fs']['mode']} | {speed:,.0f} | {causes} | {flushes} | {spread} | {erases} |"
+    return f"| {told['fs']['mode']} | {told['operations_per_second']:,.0f} | {causes} | {flushes} | {spread} | {erases} |"
 
 
 def main() -> None:

@@ -217,6 +217,9 @@ pub struct Figures {
     pub virtual_seconds: Option<f64>,
     /// Seconds on the machine's clock, on a real disk only.
     pub wall_seconds: Option<f64>,
+    /// Operations a second over all jobs, the throughput of tables: reads, writes and trims, or operations of all kinds
+    /// if the workload counts them. Jobs that run one after the other share the time of all.
+    pub operations_per_second: f64,
     /// All jobs added up, as if they were one.
     pub total: JobResult,
     /// The device.
@@ -347,6 +350,12 @@ impl FsFigures {
     /// The same, with what cleaning did.
     pub fn with_cleaning(self, cleaning: CleaningCounters) -> FsFigures {
         FsFigures { cleaning: Some(cleaning), ..self }
+    }
+
+    /// The same, with another note, if there is one.
+    pub(crate) fn with_note(mut self, note: Option<String>) -> FsFigures {
+        self.notes.extend(note);
+        self
     }
 
     /// Share of the direct reads that came from memory; `None` if there were none.
@@ -550,29 +559,25 @@ const fn milliseconds(span: Nanos) -> u64 {
 }
 
 impl RunResult {
-    /// Combines the measures and the counters of a run.
-    pub fn new(measures: &[JobMeasure], disk_util: DiskUtil, figures: impl FnOnce(JobResult) -> Figures) -> RunResult {
+    /// Combines the measures and the counters of a run; `figures` gets [`Figures::total`] and
+    /// [`Figures::operations_per_second`].
+    pub fn new(
+        measures: &[JobMeasure],
+        disk_util: DiskUtil,
+        figures: impl FnOnce(JobResult, f64) -> Figures,
+    ) -> RunResult {
+        let total = JobMeasure::total(measures);
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
             jobs: measures.iter().map(JobResult::from).collect(),
             disk_util: vec![disk_util],
-            onewrite: figures(JobResult::from(&JobMeasure::total(measures))),
+            onewrite: figures(JobResult::from(&total), per_second(total.transfer_count(), total.transfer_duration())),
         }
     }
 
     /// The result as JSON, with a line break at the end.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("maps have string keys") + "\n"
-    }
-
-    /// Operations a second over all jobs, the throughput of tables: reads, writes and trims, or operations of all kinds
-    /// if the workload counts them.
-    pub fn operations_per_second(&self) -> f64 {
-        let total = &self.onewrite.total;
-        match &total.onewrite {
-            Some(all) => all.operations_per_second,
-            None => total.read.iops + total.write.iops + total.trim.iops,
-        }
     }
 
     /// Bytes written to the device for each byte that the workload wrote; `None` without writes.

@@ -187,8 +187,8 @@ pub enum FsKind {
 #[derive(Debug, Args)]
 pub struct JobArgs {
     /// A fio job file (- for standard input), or varmail, fileserver, webserver, webproxy or postmark; or
-    /// sqlite-androbench, sqlite-facebook or sqlite-gmail, with :JOURNAL_MODE or without; or innodb-sysbench or
-    /// innodb-linkbench, with :double or :single or without, and with :lazy-log or without.
+    /// sqlite-androbench, sqlite-facebook or sqlite-gmail, and behind it :JOURNAL_MODE and :fsync, or none of them; or
+    /// innodb-sysbench or innodb-linkbench, and behind it :double or :single, :lazy-log and :rows, or none of them.
     pub job: String,
     /// Emulated device by name (see `onewrite device`), or a real disk or image by path.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "sata-850pro")]

@@ -18,7 +18,7 @@ mod stop;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command, Host};
 use commands::mount::Called;
@@ -31,7 +31,9 @@ fn main() -> ExitCode {
         Called::Helper(arguments) => arguments,
         Called::Fake => return ExitCode::SUCCESS,
     };
-    let Cli { mut command, quiet } = match Cli::try_parse_from(arguments) {
+    let parser = taking_negative_numbers(Cli::command());
+    let understood = parser.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let Cli { mut command, quiet } = match understood {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
     };
@@ -62,6 +64,14 @@ fn main() -> ExitCode {
     };
     stop::end_if_asked();
     code
+}
+
+/// The same parser, in which `--operations -5` is a number out of range, not another option.
+fn taking_negative_numbers(command: clap::Command) -> clap::Command {
+    let has_value = |arg: &clap::Arg| arg.get_action().takes_values() && !arg.is_positional();
+    command
+        .mut_args(|arg| if has_value(&arg) { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(taking_negative_numbers)
 }
 
 /// Most files that a command has open at once, with what the system's libraries need beside them.

@@ -126,7 +126,13 @@ impl FileDisk {
         if pages == 0 {
             let problem = format!("it holds {bytes} bytes, less than a page of {PAGE_SIZE}");
             let error = io::Error::new(io::ErrorKind::InvalidInput, problem);
-            return Err(refuse(path, "open", &error, "it is no image; `onewrite mkfs` makes one of a --size"));
+            return Err(refuse(
+                path,
+                "open",
+                &error,
+                "it is no image; `onewrite mkfs` makes one of a --size, and a \
+                 profile's name ends in .toml",
+            ));
         }
         let name = path.display().to_string();
         let share_refusal = match access {

@@ -242,6 +242,20 @@ impl JobMeasure {
         duration(all.into_iter().chain(others).fold(None, joined))
     }
 
+    /// Reads, writes and trims, or operations of all kinds if the job counts them: what throughput counts.
+    pub(crate) fn transfer_count(&self) -> u64 {
+        if self.plan.operations_count {
+            return self.operation_count();
+        }
+        [&self.read, &self.write, &self.trim].map(Series::count).iter().sum()
+    }
+
+    /// Time of [`JobMeasure::transfer_count`]: from the first of them to the end of the last, or of a sync behind writes.
+    pub(crate) fn transfer_duration(&self) -> Nanos {
+        let is_synced = self.plan.operations_count || self.write.span.is_some();
+        if is_synced { self.duration() } else { duration(joined(self.read.span, self.trim.span)) }
+    }
+
     /// Time from the first write to the end of the last write or sync.
     pub fn write_duration(&self) -> Nanos {
         match (self.write.span, self.sync.span) {

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use onewrite_block::{Device, Executor, HostProfile, MIB, Nanos, PAGE_SIZE, Time};
 use onewrite_device::{Age, Error, FileDisk};
 use onewrite_fs::ext4::{Mode, ModeError, MountOptions, PolicyKind};
+use onewrite_fs::f2fs::LogMode;
 
 use crate::error::LabError;
 use crate::innodb::{InnodbJob, Load};
@@ -118,6 +119,9 @@ impl PersonalityChanges {
     }
 }
 
+/// Most bytes of a page cache ([`onewrite_cache::CacheShape`]).
+const CACHE_BYTES_MAX: u64 = (1 << 27) * PAGE_SIZE as u64;
+
 /// Opens an emulated device of a size; may show that this takes a while.
 pub type Open<'o> = &'o dyn Fn(&DeviceChoice, Option<u64>) -> Result<Box<dyn Device>, LabError>;
 
@@ -172,6 +176,9 @@ impl Experiment {
     /// What is not known or makes no sense; a file that cannot be read.
     pub fn spec(&self, device: &DeviceChoice, stack: Stack) -> Result<RunSpec, LabError> {
         let (host_name, host) = host(&self.host)?;
+        if self.cache_size > CACHE_BYTES_MAX {
+            return refused(format!("--cache-size: the page cache takes at most {} GiB", CACHE_BYTES_MAX >> 30));
+        }
         if self.drop_caches && stack == Stack::Raw {
             return refused("--drop-caches empties a page cache, and --fs raw has none; leave it out");
         }
@@ -221,19 +228,30 @@ impl Experiment {
         Ok(JobSpec::Fio(job_file((name, text), &self.file, self.personality.runtime, machine)?))
     }
 
-    /// A job of a database, with the one option that it has.
+    /// A job of a database, with the options that it has.
     fn with_operations(&self, database: JobSpec) -> Result<JobSpec, LabError> {
-        let PersonalityChanges { operations, runtime, .. } = self.personality;
-        let others = PersonalityChanges { operations: None, ..self.personality };
+        let PersonalityChanges { operations, runtime, mut threads, .. } = self.personality;
+        let (clients, taken) = match database {
+            JobSpec::Innodb(_) => (threads.take(), "--operations and --threads"),
+            _ => (None, "--operations"),
+        };
+        let others = PersonalityChanges { operations: None, threads, ..self.personality };
         if let Some(option) = self.file.given().or(others.given()).or(runtime.map(|_| "--runtime")) {
             let name = database.name();
-            return refused(format!("{option} is not for {name}: it has its own threads and ends after --operations"));
+            return refused(format!("{option} is not for {name}: of these options it takes {taken}"));
         }
+        let clients = clients.map(|count| match u16::try_from(count) {
+            Ok(count @ 1..) => Ok(count),
+            _ => refused("--threads: these jobs have 1 to 65535"),
+        });
         let too_many = |_| LabError::Option("--operations: jobs of databases have less than 2^32".to_owned());
         let operations = operations.map(u32::try_from).transpose().map_err(too_many)?;
         Ok(match database {
             JobSpec::Sqlite(job) => JobSpec::Sqlite(SqliteJob { operations, ..job }),
-            JobSpec::Innodb(job) => JobSpec::Innodb(InnodbJob { operations, ..job }),
+            JobSpec::Innodb(job) => {
+                let clients = clients.transpose()?.unwrap_or(job.clients);
+                JobSpec::Innodb(InnodbJob { operations, clients, ..job })
+            }
             stream => stream,
         })
     }
@@ -394,7 +412,9 @@ pub fn job_file(
 /// # Errors
 /// If there is none.
 pub fn mode(name: &str) -> Result<Mode, LabError> {
-    name.parse().map_err(|error: ModeError| LabError::Option(error.to_string()))
+    let is_of_f2fs = name.parse::<LogMode>().is_ok();
+    let cure = if is_of_f2fs { format!("; `{name}` is a mode of F2FS: add --fs f2fs") } else { String::new() };
+    name.parse().map_err(|error: ModeError| LabError::Option(format!("{error}{cure}")))
 }
 
 /// The job of a database called `name`; `None` if the name is of another kind.

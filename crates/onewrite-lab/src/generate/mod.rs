@@ -93,6 +93,13 @@ impl fmt::Display for TraceKind {
     }
 }
 
+impl TraceKind {
+    /// The least scale, to four digits behind the point.
+    pub(crate) fn scale_min(self) -> f64 {
+        (1e4 * RANGE_MIN as f64 / self.targets(1.0).range as f64).ceil() / 1e4
+    }
+}
+
 impl FromStr for TraceKind {
     type Err = String;
 
@@ -115,8 +122,7 @@ pub fn generate(what: Generation<'_>) -> Result<Vec<PageRequest>, LabError> {
     let Generation { kind, seed, scale, load_file, clients } = what;
     let targets = kind.targets(scale);
     if !(scale > 0.0 && scale <= 1.0) || targets.range < RANGE_MIN {
-        let least = RANGE_MIN as f64 / kind.targets(1.0).range as f64;
-        let problem = format!("scale {scale} of {kind}: it lies between {least:.4} and 1");
+        let problem = format!("scale {scale} of {kind}: it lies between {:.4} and 1", kind.scale_min());
         return Err(LabError::Option(problem));
     }
     if clients.is_some() && kind != TraceKind::FileServer {

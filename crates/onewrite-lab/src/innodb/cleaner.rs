@@ -52,7 +52,7 @@ async fn write_out<F: FileSystem>(engine: &Engine<F>, batch: &[PageNo]) -> FsRes
         engine.log.commit(seed).await?;
         if let Some(buffer) = engine.doublewrite {
             put(engine, (buffer, 0), pages, seed).await?;
-            engine.fs.fsync(buffer).await?;
+            engine.fsyncs.fsync(buffer).await?;
         }
         for page in pages {
             put(engine, engine.place(*page), &[*page], seed).await?;
@@ -92,7 +92,7 @@ async fn sync<F: FileSystem>(engine: &Engine<F>, pages: &[PageNo]) -> FsResult<(
         Syncs::Once => 1,
     };
     for file in files.into_iter().rev().take(count) {
-        engine.fs.fsync(file).await?;
+        engine.fsyncs.fsync(file).await?;
     }
     Ok(())
 }

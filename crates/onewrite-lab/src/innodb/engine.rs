@@ -12,6 +12,7 @@ use onewrite_block::{Choices, MIB, Runtime};
 use onewrite_fs::ext4::{Mode, Scope};
 use onewrite_fs::{Content, FileSystem, FsError, FsResult, Ino, Manner, NewNode, Position};
 
+use super::fsyncs::Fsyncs;
 use super::job::{Doublewrite, Filling, InnodbJob, LogSyncs};
 use super::load::{Access, Drawer, PageNo, Transaction};
 use super::log::{Log, Lsn};
@@ -43,6 +44,7 @@ pub(super) struct Engine<F> {
     runtime: Runtime,
     pub(super) data: Vec<Ino>,
     pub(super) doublewrite: Option<Ino>,
+    pub(super) fsyncs: Rc<Fsyncs<F>>,
     pub(super) syncs: Syncs,
     pub(super) filling: Filling,
     pub(super) log: Log<F>,
@@ -82,12 +84,14 @@ impl<F: FileSystem> Engine<F> {
         };
         fs.sync().await?;
         let plan = JobPlan { name: job.to_string(), group: 0, operations_count: true, options: Vec::new() };
-        let log = Log::new(runtime, Rc::clone(&fs), (log, job.filling));
+        let fsyncs = Rc::new(Fsyncs::new(runtime, Rc::clone(&fs)));
+        let log = Log::new(runtime, Rc::clone(&fsyncs), (log, job.filling));
         Ok(Engine {
             runtime: runtime.clone(),
             data,
             doublewrite,
             filling: job.filling,
+            fsyncs,
             syncs: if is_full { Syncs::Once } else { Syncs::Each },
             checkpoint: Cell::new(log.end()),
             log,

@@ -87,13 +87,16 @@ pub enum LogSyncs {
 
 /// What stands behind the job's colon for [`LogSyncs::EachSecond`].
 const LAZY_LOG: &str = "lazy-log";
+/// What stands there for [`Filling::Rows`].
+const ROWS: &str = "rows";
 
 impl fmt::Display for InnodbJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         let writes = self.doublewrite.map(Doublewrite::name);
         let log = (self.log_syncs == LogSyncs::EachSecond).then_some(LAZY_LOG);
-        writes.into_iter().chain(log).try_for_each(|word| write!(f, ":{word}"))
+        let filling = (self.filling == Filling::Rows).then_some(ROWS);
+        writes.into_iter().chain(log).chain(filling).try_for_each(|word| write!(f, ":{word}"))
     }
 }
 
@@ -104,8 +107,8 @@ impl InnodbJob {
         InnodbJob { load, doublewrite, log_syncs, operations, clients: 16, filling: Filling::Pattern }
     }
 
-    /// The job called `name`: a load, behind a colon `double` or `single`, behind another `lazy-log`. `None` if the
-    /// name is of another kind.
+    /// The job called `name`: a load, behind colons `double` or `single`, `lazy-log`, and `rows`, in this order. `None`
+    /// if the name is of another kind.
     ///
     /// # Errors
     /// What does not exist; the text lists what does.
@@ -117,7 +120,7 @@ impl InnodbJob {
             job.ok_or_else(|| {
                 let loads = Load::ALL.map(Load::name).join(", ");
                 LabError::Option(format!(
-                    "{name}: take one of {loads}, alone or with :double or :single, and :{LAZY_LOG}"
+                    "{name}: take one of {loads}, alone or with :double or :single, :{LAZY_LOG}, and :{ROWS}"
                 ))
             })
         })
@@ -126,12 +129,13 @@ impl InnodbJob {
     /// This job with what a word says; `None` if it says nothing, or what was said already.
     fn with(self, word: &str) -> Option<InnodbJob> {
         let doublewrite = Doublewrite::ALL.into_iter().find(|one| one.name() == word);
-        match (self.log_syncs, self.doublewrite, doublewrite) {
-            (LogSyncs::EachCommit, None, Some(_)) => Some(InnodbJob { doublewrite, ..self }),
-            (LogSyncs::EachCommit, _, None) if word == LAZY_LOG => {
-                Some(InnodbJob { log_syncs: LogSyncs::EachSecond, ..self })
-            }
-            _ => None,
+        let has_log = self.log_syncs == LogSyncs::EachSecond;
+        match (self.filling, word) {
+            (Filling::Rows, _) => None,
+            (_, ROWS) => Some(InnodbJob { filling: Filling::Rows, ..self }),
+            (_, LAZY_LOG) if !has_log => Some(InnodbJob { log_syncs: LogSyncs::EachSecond, ..self }),
+            _ if has_log || self.doublewrite.is_some() => None,
+            _ => doublewrite.map(|_| InnodbJob { doublewrite, ..self }),
         }
     }
 
@@ -150,12 +154,14 @@ mod tests {
         let job = InnodbJob::named("innodb-sysbench:single").unwrap().unwrap();
         assert_eq!((job.load, job.doublewrite), (Load::Sysbench, Some(Doublewrite::Off)));
         assert_eq!(job.to_string(), "innodb-sysbench:single");
-        for name in ["innodb-linkbench:lazy-log", "innodb-sysbench:double:lazy-log"] {
+        for name in ["innodb-linkbench:lazy-log", "innodb-sysbench:double:lazy-log", "innodb-sysbench:lazy-log:rows"] {
             let job = InnodbJob::named(name).unwrap().unwrap();
             assert_eq!((job.log_syncs, job.to_string().as_str()), (LogSyncs::EachSecond, name));
         }
         assert!(InnodbJob::named("sqlite-gmail").is_none());
-        let doubled = ["innodb-sysbench:double:single", "innodb-sysbench:lazy-log:lazy-log"];
+        assert_eq!(InnodbJob::named("innodb-sysbench:single:rows").unwrap().unwrap().filling, Filling::Rows);
+        let doubled =
+            ["innodb-sysbench:double:single", "innodb-sysbench:lazy-log:lazy-log", "innodb-sysbench:rows:single"];
         for name in ["innodb-tpcc", "innodb-linkbench:triple"].into_iter().chain(doubled) {
             let refused = InnodbJob::named(name).unwrap().unwrap_err().to_string();
             assert!(refused.contains("innodb-linkbench") && refused.contains(":single"), "{refused}");

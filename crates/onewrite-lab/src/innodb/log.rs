@@ -11,6 +11,7 @@ use onewrite_block::Runtime;
 use onewrite_block::sync::Signal;
 use onewrite_fs::{Content, FileSystem, FsResult, Ino, Manner, Position};
 
+use super::fsyncs::Fsyncs;
 use super::job::Filling;
 use super::rows;
 use super::scale::LOG_BYTES;
@@ -22,7 +23,7 @@ pub(super) type Lsn = u64;
 const BLOCK: u64 = 512;
 
 pub(super) struct Log<F> {
-    fs: Rc<F>,
+    fsyncs: Rc<Fsyncs<F>>,
     ino: Ino,
     filling: Filling,
     end: Cell<Lsn>,
@@ -33,9 +34,9 @@ pub(super) struct Log<F> {
 
 impl<F: FileSystem> Log<F> {
     /// The log in the file `ino`, which is filled.
-    pub(super) fn new(runtime: &Runtime, fs: Rc<F>, (ino, filling): (Ino, Filling)) -> Log<F> {
+    pub(super) fn new(runtime: &Runtime, fsyncs: Rc<Fsyncs<F>>, (ino, filling): (Ino, Filling)) -> Log<F> {
         let (end, durable, is_syncing) = (Cell::new(BLOCK), Cell::new(BLOCK), Cell::new(false));
-        Log { fs, ino, filling, end, durable, is_syncing, synced: Signal::new(runtime) }
+        Log { fsyncs, ino, filling, end, durable, is_syncing, synced: Signal::new(runtime) }
     }
 
     /// Adds `bytes`; where they begin.
@@ -75,10 +76,10 @@ impl<F: FileSystem> Log<F> {
             };
             let pattern = Content::Pattern { seed: begin, compressible_percent: 0, length };
             let content = records.as_deref().map_or(pattern, Content::Bytes);
-            self.fs.write(self.ino, Position::At(place), content, Manner::default()).await?;
+            self.fsyncs.fs.write(self.ino, Position::At(place), content, Manner::default()).await?;
             begin += length;
         }
-        self.fs.fsync(self.ino).await?;
+        self.fsyncs.fsync(self.ino).await?;
         self.durable.set(end);
         Ok(())
     }

@@ -20,6 +20,7 @@
 
 mod cleaner;
 mod engine;
+mod fsyncs;
 mod job;
 mod load;
 mod log;

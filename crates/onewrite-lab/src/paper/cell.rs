@@ -149,7 +149,7 @@ impl Work {
         match self {
             Work::RandomWrites { .. } | Work::Fio { .. } => result.onewrite.total.write.iops,
             Work::Personality { .. } | Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) => {
-                result.operations_per_second()
+                result.onewrite.operations_per_second
             }
             Work::Copy { bytes } => {
                 let slowest = result.jobs.iter().map(|job| job.job_runtime).max().unwrap_or(0);

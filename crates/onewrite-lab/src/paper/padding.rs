@@ -42,7 +42,7 @@ pub(super) fn best_fio(Versus { a, b }: Versus) -> Result<Found, LabError> {
 
 /// Ratio of two modes' operations a second in varmail.
 pub(super) fn varmail_ratio(Versus { a, b }: Versus) -> Result<f64, LabError> {
-    Ok(run_varmail(a)?.operations_per_second() / run_varmail(b)?.operations_per_second())
+    Ok(run_varmail(a)?.onewrite.operations_per_second / run_varmail(b)?.onewrite.operations_per_second)
 }
 
 fn run_varmail(mode: Mode) -> Result<RunResult, LabError> {

@@ -116,7 +116,7 @@ const fn sqlite(journal: Journal) -> [Work; 3] {
 }
 
 const fn one_of_sqlite(kind: Kind, journal: Journal) -> Work {
-    Work::Sqlite(SqliteJob { kind, journal: Some(journal), operations: None })
+    Work::Sqlite(SqliteJob { journal: Some(journal), ..SqliteJob::new(kind) })
 }
 
 const fn amplified(layers: &'static [AmplifiedLayer], block_percent: u32, range_bytes: u64) -> Experiment {

@@ -18,7 +18,7 @@ pub(super) struct Line {
 
 /// All lines.
 pub(super) fn figures(runs: &[Compared]) -> Vec<Line> {
-    let mut lines = vec![line(runs, "operations/s", |run| plain(run.result.operations_per_second()))];
+    let mut lines = vec![line(runs, "operations/s", |run| plain(run.result.onewrite.operations_per_second))];
     lines.extend(transfers(runs, "read", |run| &run.result.onewrite.total.read, reads));
     lines.extend(transfers(runs, "write", |run| &run.result.onewrite.total.write, writes));
     lines.extend(latencies(runs, "fsync", syncs));

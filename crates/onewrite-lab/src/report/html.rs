@@ -60,7 +60,7 @@ fn lead(runs: &[Compared]) -> String {
 }
 
 fn fastest(runs: &[Compared], kept: &str) -> String {
-    let rate = |run: &&Compared| run.result.operations_per_second();
+    let rate = |run: &&Compared| run.result.onewrite.operations_per_second;
     let names = |run: &Compared| format!("<b>{}</b>", escape(&run.label));
     let (buffered, mut same): (Vec<&Compared>, Vec<&Compared>) =
         runs.iter().filter(|run| promise(run) == kept).partition(|run| run.reads_from_memory());
@@ -112,7 +112,7 @@ fn section(title: &str, note: &str, chart: &str) -> String {
 
 fn throughput(runs: &[Compared]) -> String {
     let bar = |run: &Compared| {
-        let value = run.result.operations_per_second();
+        let value = run.result.onewrite.operations_per_second;
         let text = plain(value) + if run.reads_from_memory() { ", from memory" } else { "" };
         Bar { label: run.label.clone(), value, text }
     };

@@ -50,7 +50,7 @@ pub(super) async fn run_ext4(
     let measured = planned.carry_out((&course.runtime, Rc::clone(&fs), mode), (&course.choices, &course.options)).await;
     let measures = course.measured(measured)?;
     let (span, counters) = course.unmount(&*fs, begin).await?;
-    let figures = FsFigures::new(mode.name(), mode.promise().name(), counters);
+    let figures = FsFigures::new(mode.name(), mode.promise().name(), counters).with_note(spec.job.risk(mode));
     let usage: Usage = *usage.borrow();
     let result = gather(spec, &port, &measures, (span, usage), Some((figures, Some(journal_bytes))));
     if spec.job.is_database() {

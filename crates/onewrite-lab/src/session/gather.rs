@@ -28,12 +28,13 @@ pub(super) fn gather(
     let is_raw = spec.stack == Stack::Raw;
     let (fs, journal_bytes) = fs.unzip();
     let journal_bytes = journal_bytes.flatten();
-    RunResult::new(measures, DiskUtil::new(&spec.device, &usage, duration), |total| Figures {
+    RunResult::new(measures, DiskUtil::new(&spec.device, &usage, duration), |total, operations_per_second| Figures {
         job: spec.job.name().into_owned(),
         seed: spec.seed,
         virtual_seconds,
         wall_seconds,
         device: DeviceFigures::new(&spec.device, &port.device().counters(), total.write.io_bytes),
+        operations_per_second,
         total,
         settings: Settings {
             fs: spec.stack.fs_name().to_owned(),

@@ -65,7 +65,9 @@ impl RunSpec {
         };
         let usual = if mode.is_lazy() { DEFAULT_BYTES / 8 } else { JOURNAL_BYTES };
         let for_inodes = inodes.saturating_add(OWN_INODES).saturating_mul(BYTES_PER_INODE);
-        Beside { journal: self.journal_bytes.unwrap_or(usual), for_inodes }
+        // A log that is asked for lies among tables of inodes that grow with the device.
+        let journal = self.journal_bytes.map_or(usual, |asked| asked.saturating_add(asked / 32));
+        Beside { journal, for_inodes }
     }
 
     /// Adds to an out-of-space `error` what the job needs; `has` is the size of the device in bytes. Leaves other

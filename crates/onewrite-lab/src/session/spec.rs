@@ -10,10 +10,10 @@ use onewrite_fs::journal::EvictionSpot;
 use super::format::lazy_journal_bytes;
 use super::stack::{F2fsStack, Stack};
 use crate::error::LabError;
-use crate::innodb::InnodbJob;
+use crate::innodb::{Doublewrite, InnodbJob};
 use crate::job::JobFile;
 use crate::results::DeviceSetup;
-use crate::sqlite::SqliteJob;
+use crate::sqlite::{Journal, SqliteJob};
 use crate::workload::filebench::{self, Parameters, Personality};
 use crate::workload::{Workload, fio, postmark};
 
@@ -47,6 +47,22 @@ impl JobSpec {
     /// Whether a database decides what is read and written, so that it is not known beforehand.
     pub const fn is_database(&self) -> bool {
         matches!(self, JobSpec::Sqlite(_) | JobSpec::Innodb(_))
+    }
+
+    /// Note on a database that leaves out what would protect it, on ext4 in `mode`.
+    pub(super) fn risk(&self, mode: Mode) -> Option<String> {
+        let (part, cure) = match self {
+            JobSpec::Innodb(job) if job.doublewrite == Some(Doublewrite::Off) => ("page", "double"),
+            JobSpec::Sqlite(SqliteJob { journal: Some(Journal::Off | Journal::Memory), kind, .. }) => {
+                ("transaction", kind.journal().name())
+            }
+            _ => return None,
+        };
+        let note = format!(
+            "{mode}: {}: a power cut may leave a part of a {part}, for {mode} does not log content; take :{cure}",
+            self.name()
+        );
+        (mode.scope() != Scope::Full).then_some(note)
     }
 
     pub(super) fn plan(&self, target: fio::Target, choices: &Choices) -> Result<Workload, LabError> {

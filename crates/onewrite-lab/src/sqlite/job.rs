@@ -18,9 +18,24 @@ pub struct SqliteJob {
     pub kind: Kind,
     /// SQLite's `journal_mode`; `None` for `OFF` where the mode has atomic files, else [`Kind::journal`].
     pub journal: Option<Journal>,
+    /// How files are made durable.
+    pub sync_call: SyncCall,
     /// Transactions and queries; `None` for the application's number.
     pub operations: Option<u32>,
 }
+
+/// How SQLite makes a file durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncCall {
+    /// By `fdatasync`, as SQLite's own VFS does on today's Linux whatever it is asked for: sizes become durable, times
+    /// do not.
+    Fdatasync,
+    /// By `fsync`, as SQLite does that was built without `HAVE_FDATASYNC`.
+    Fsync,
+}
+
+/// What stands behind the job's colon for [`SyncCall::Fsync`].
+const FSYNC: &str = "fsync";
 
 /// The applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,24 +151,33 @@ impl Journal {
 
 impl fmt::Display for SqliteJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.journal {
-            None => f.write_str(self.kind.name()),
-            Some(journal) => write!(f, "{}:{}", self.kind.name(), journal.name()),
-        }
+        f.write_str(self.kind.name())?;
+        let call = (self.sync_call == SyncCall::Fsync).then_some(FSYNC);
+        self.journal.map(Journal::name).into_iter().chain(call).try_for_each(|word| write!(f, ":{word}"))
     }
 }
 
 impl SqliteJob {
-    /// The job called `name`: an application, and behind a colon a journal mode. `None` if the name is of another kind.
+    /// The application in its own journal mode, synced by `fdatasync`.
+    pub const fn new(kind: Kind) -> SqliteJob {
+        SqliteJob { kind, journal: None, sync_call: SyncCall::Fdatasync, operations: None }
+    }
+
+    /// The job called `name`: an application, behind a colon a journal mode, behind another `fsync`. `None` if the name
+    /// is of another kind.
     ///
     /// # Errors
     /// An application or a journal mode that does not exist; the text lists those that do.
     pub fn named(name: &str) -> Option<Result<SqliteJob, LabError>> {
         name.starts_with(PREFIX).then(|| {
-            let (kind, journal) = name.split_once(':').map_or((name, None), |(kind, journal)| (kind, Some(journal)));
+            let (asked, sync_call) = match name.strip_suffix(FSYNC).and_then(|asked| asked.strip_suffix(':')) {
+                Some(asked) => (asked, SyncCall::Fsync),
+                None => (name, SyncCall::Fdatasync),
+            };
+            let (kind, journal) = asked.split_once(':').map_or((asked, None), |(kind, journal)| (kind, Some(journal)));
             let kind = known(name, kind, &Kind::ALL, Kind::name)?;
             let journal = journal.map(|journal| known(name, journal, &Journal::ALL, Journal::name)).transpose()?;
-            Ok(SqliteJob { kind, journal, operations: None })
+            Ok(SqliteJob { journal, sync_call, ..SqliteJob::new(kind) })
         })
     }
 }
@@ -178,10 +202,15 @@ mod tests {
             (Kind::Gmail, Some(Journal::Wal), "sqlite-gmail:wal".into())
         );
         assert_eq!(SqliteJob::named("sqlite-gmail:WAL").unwrap().unwrap(), job);
-        assert_eq!(SqliteJob::named("sqlite-androbench").unwrap().unwrap().journal, None);
+        assert_eq!(SqliteJob::named("sqlite-androbench").unwrap().unwrap(), SqliteJob::new(Kind::Androbench));
+        for name in ["sqlite-gmail:fsync", "sqlite-gmail:off:fsync"] {
+            let job = SqliteJob::named(name).unwrap().unwrap();
+            assert_eq!((job.sync_call, job.to_string().as_str()), (SyncCall::Fsync, name));
+        }
         assert!(SqliteJob::named("varmail").is_none());
         let refused = |name| SqliteJob::named(name).unwrap().unwrap_err().to_string();
         assert!(refused("sqlite-chess").contains("sqlite-facebook"), "{}", refused("sqlite-chess"));
+        assert!(refused("sqlite-gmail:fsync:off").contains("none of delete"), "{}", refused("sqlite-gmail:fsync:off"));
         assert!(refused("sqlite-gmail:undo").contains("truncate"), "{}", refused("sqlite-gmail:undo"));
     }
 }

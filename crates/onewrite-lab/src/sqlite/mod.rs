@@ -35,7 +35,7 @@ use onewrite_sqlite::storage::Promise;
 
 use self::beside::{Core, beside};
 pub(crate) use self::job::BYTES;
-pub use self::job::{Journal, Kind, SqliteJob};
+pub use self::job::{Journal, Kind, SqliteJob, SyncCall};
 pub(crate) use self::proof::prove;
 pub use self::proof::{Kept, SqliteProof, SqliteProved, Synchronous};
 use crate::driver::JobMeasure;
@@ -62,7 +62,7 @@ pub(crate) async fn run(
     let has_drafts = promise != Promise::Synced;
     let journal = job.journal.unwrap_or(if has_drafts { Journal::Off } else { job.kind.journal() });
     let played = beside(core, move |caller| {
-        let storage = storage::FsStorage::new(caller, machine, promise);
+        let storage = storage::FsStorage::new(caller, machine, promise).synced_by(job.sync_call);
         client::play(caller, storage, (job, journal), (plan, chance))
     });
     let measure = played.await?.map_err(|what| LabError::Database(format!("{job}: {what}")))?;

@@ -17,6 +17,7 @@ use onewrite_sqlite::storage::{
 };
 
 use super::beside::{Caller, Core};
+use super::job::SyncCall;
 
 /// The run is over, with whatever ended it.
 const OVER: i32 = 5;
@@ -44,6 +45,7 @@ impl Syncs {
 pub(super) struct FsStorage {
     caller: Caller,
     syncs: Syncs,
+    sync_call: SyncCall,
     chance: Mutex<Choices>,
     promise: Promise,
 }
@@ -52,6 +54,7 @@ pub(super) struct FsStorage {
 pub(super) struct FsFile {
     caller: Caller,
     syncs: Syncs,
+    sync_call: SyncCall,
     ino: Ino,
     promise: Promise,
 }
@@ -66,7 +69,13 @@ pub(super) struct FsDraft {
 impl FsStorage {
     /// All files that `caller` reaches; `chance` is the machine's.
     pub(super) fn new(caller: &Caller, chance: Choices, promise: Promise) -> FsStorage {
-        FsStorage { caller: caller.clone(), syncs: Syncs::default(), chance: Mutex::new(chance), promise }
+        let sync_call = SyncCall::Fdatasync;
+        FsStorage { caller: caller.clone(), syncs: Syncs::default(), sync_call, chance: Mutex::new(chance), promise }
+    }
+
+    /// The same, whose files are synced by `sync_call`.
+    pub(super) fn synced_by(self, sync_call: SyncCall) -> FsStorage {
+        FsStorage { sync_call, ..self }
     }
 
     /// Fsyncs from now on, for whoever measures.
@@ -117,7 +126,8 @@ impl Storage for FsStorage {
     fn open(&self, path: &[u8], opening: Opening, _: &dyn Fn(&str) -> Option<String>) -> Result<FsFile> {
         let path = path.to_vec();
         let ino = asked(&self.caller, async move |fs| opened(&fs, &path, opening).await)?;
-        Ok(FsFile { caller: self.caller.clone(), syncs: self.syncs.clone(), ino, promise: self.promise })
+        let (caller, syncs) = (self.caller.clone(), self.syncs.clone());
+        Ok(FsFile { caller, syncs, sync_call: self.sync_call, ino, promise: self.promise })
     }
 
     fn remove(&self, path: &[u8], removal: Removal) -> Result<()> {
@@ -202,11 +212,14 @@ impl StoredFile for FsFile {
         asked(&self.caller, async move |fs| Ok(fs.attributes(ino).await?.size))
     }
 
-    /// Always as `fdatasync`, as SQLite's own VFS on Linux does whatever it is asked for: sizes are made durable, times
-    /// are not.
+    /// By the job's call, whatever SQLite asks for, as its own VFS on Linux does.
     fn sync(&self, _: Synced) -> Result<()> {
-        let ino = self.ino;
-        self.syncs.timed(&self.caller, || asked(&self.caller, async move |fs| fs.fdatasync(ino).await))
+        let (ino, call) = (self.ino, self.sync_call);
+        let sync = async move |fs: Rc<AnyFs>| match call {
+            SyncCall::Fdatasync => fs.fdatasync(ino).await,
+            SyncCall::Fsync => fs.fsync(ino).await,
+        };
+        self.syncs.timed(&self.caller, || asked(&self.caller, sync))
     }
 
     fn draft(&self) -> Result<FsDraft> {

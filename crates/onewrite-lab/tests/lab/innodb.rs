@@ -27,7 +27,7 @@ fn with_rows(clients: u16) -> RunResult {
 #[test]
 fn more_clients_share_commits_and_rows_of_digits_hardly_compress() {
     let (few, many) = (with_rows(16), with_rows(128));
-    let speed = |result: &RunResult| result.operations_per_second();
+    let speed = |result: &RunResult| result.onewrite.operations_per_second;
     assert!(speed(&many) > 1.5 * speed(&few), "{} {}", speed(&many), speed(&few));
     let fs = many.onewrite.fs.unwrap();
     let ratio = fs.packed_bytes as f64 / fs.packed_raw_bytes as f64;
@@ -81,7 +81,7 @@ fn a_lazy_log_is_synced_once_a_second() {
     };
     let flushes = |log_syncs| {
         let (few, many) = (of(log_syncs, 100), of(log_syncs, 6_000));
-        (many.onewrite.device.flushes - few.onewrite.device.flushes, many.operations_per_second())
+        (many.onewrite.device.flushes - few.onewrite.device.flushes, many.onewrite.operations_per_second)
     };
     let ((each, each_speed), (lazy, lazy_speed)) = (flushes(LogSyncs::EachCommit), flushes(LogSyncs::EachSecond));
     assert!(each > 500 && lazy < each / 10, "{each} FLUSHes, lazily {lazy}");

@@ -15,12 +15,13 @@ pub fn result(mode: &str, factor: u64) -> RunResult {
     counters.host_write_bytes_by_cause[Cause::Journal as usize] = 25_000_000 * factor;
     counters.flash_program_bytes = 95_000_000 * factor;
     let measures = run_personality(Personality::Varmail, 100, 4000, factor);
-    RunResult::new(&measures, disk_util(), |total| Figures {
+    RunResult::new(&measures, disk_util(), |total, operations_per_second| Figures {
         job: "varmail".into(),
         seed: 7,
         virtual_seconds: Some(1.5),
         wall_seconds: None,
         device: DeviceFigures::new("sata-850pro", &counters, total.write.io_bytes),
+        operations_per_second,
         total,
         fs: Some(FsFigures::new(mode, "version", FsCounters { commits: 1234, ..FsCounters::default() })),
         settings: Settings {
@@ -102,7 +103,7 @@ fn unequal() -> Comparison {
         let counters =
             FsCounters { direct_read_bytes: 100 << 20, direct_cached_bytes: cached, ..FsCounters::default() };
         run.result.onewrite.fs = Some(FsFigures::new(&run.label, "version", counters));
-        run.result.onewrite.total.onewrite.as_mut().unwrap().operations_per_second *= rate;
+        run.result.onewrite.operations_per_second *= rate;
     }
     Comparison { command: String::new(), runs }
 }

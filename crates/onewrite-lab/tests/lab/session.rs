@@ -61,7 +61,10 @@ fn varmail_runs_in_every_mode_and_leaves_a_clean_image() {
         let result =
             run(&spec(varmail(3000), Stack::Ext4(mode)), Extras { image: Some(image.clone()), ..Extras::default() });
         let result = result.unwrap();
-        assert!(result.onewrite.fs.as_ref().unwrap().commits > 0 && result.operations_per_second() > 0.0, "{mode}");
+        assert!(
+            result.onewrite.fs.as_ref().unwrap().commits > 0 && result.onewrite.operations_per_second > 0.0,
+            "{mode}"
+        );
         match Command::new("e2fsck").args(["-fn"]).arg(&image).output() {
             Ok(judged) => assert!(judged.status.success(), "{mode}: {}", String::from_utf8_lossy(&judged.stdout)),
             Err(_) => skipped!("e2fsck is not installed, so it cannot judge the image"),
@@ -122,7 +125,9 @@ fn f2fs_runs_jobs_the_same_each_time_and_leaves_a_clean_image() {
             let settings = &result.onewrite.settings;
             assert_eq!((settings.fs.as_str(), settings.journal_bytes), ("f2fs", None));
             assert_eq!(settings.mode.as_deref(), Some(spec.stack.to_string().as_str()));
-            assert!(result.onewrite.fs.as_ref().unwrap().checkpoints > 0 && result.operations_per_second() > 0.0);
+            assert!(
+                result.onewrite.fs.as_ref().unwrap().checkpoints > 0 && result.onewrite.operations_per_second > 0.0
+            );
             result.to_json()
         };
         assert_eq!(json(3, None), json(3, Some(image.clone())));

@@ -11,7 +11,7 @@ use onewrite_lab::sqlite::{Journal, Kind, SqliteJob};
 
 /// Runs `kind`; the result, and the image that it leaves.
 fn run(kind: Kind, journal: Journal, mode: Mode, (operations, seed): (u32, u64)) -> (RunResult, Vec<u8>) {
-    let job = JobSpec::Sqlite(SqliteJob { kind, journal: Some(journal), operations: Some(operations) });
+    let job = JobSpec::Sqlite(SqliteJob { journal: Some(journal), operations: Some(operations), ..SqliteJob::new(kind) });
     let spec = RunSpec { seed, ..RunSpec::new(job, Stack::Ext4(mode), "nvme-share") };
     // Tests of this process run beside one another.
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -84,7 +84,7 @@ fn batches_put_many_records_in_a_transaction_into_records_that_are_there() {
 
 #[test]
 fn androbench_has_three_hundred_transactions_of_each_kind() {
-    let job = JobSpec::Sqlite(SqliteJob { kind: Kind::Androbench, journal: None, operations: None });
+    let job = JobSpec::Sqlite(SqliteJob::new(Kind::Androbench));
     let spec = RunSpec::new(job, Stack::Ext4(Mode::Sdj), "nvme-share");
     let device = Profile::load("nvme-share").unwrap().device(Some(128 * MIB)).unwrap();
     let result = session::run(&spec, device, Extras::default()).unwrap();
@@ -96,7 +96,7 @@ fn androbench_has_three_hundred_transactions_of_each_kind() {
 
 #[test]
 fn sqlite_needs_a_file_system() {
-    let job = JobSpec::Sqlite(SqliteJob { kind: Kind::Gmail, journal: None, operations: None });
+    let job = JobSpec::Sqlite(SqliteJob::new(Kind::Gmail));
     let device = Profile::load("nvme-share").unwrap().device(Some(128 * MIB)).unwrap();
     let error = session::run(&RunSpec::new(job, Stack::Raw, "nvme-share"), device, Extras::default()).unwrap_err();
     assert!(error.to_string().contains("file system"), "{error}");

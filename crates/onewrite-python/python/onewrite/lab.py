@@ -189,11 +189,10 @@ def _texts(value: Any) -> list[str]:
 def _row(result: dict[str, Any]) -> dict[str, Any]:
     """The figures of a run: first what one compares, then all."""
     figures = result["onewrite"]
-    total, settings = figures["total"], figures["settings"]
+    settings = figures["settings"]
     seconds = figures["virtual_seconds"] if figures["virtual_seconds"] is not None else figures["wall_seconds"]
     begin = {"job": figures["job"], "mode": settings["mode"], "device": settings["device"], "seconds": seconds}
-    if "onewrite" in total:
-        begin["operations_per_second"] = total["onewrite"]["operations_per_second"]
+    begin["operations_per_second"] = figures["operations_per_second"]
     return begin | {name: value for name, value in _flat(figures).items() if name not in begin}
 
 

@@ -11,7 +11,7 @@ pub struct Paper {
     /// `003-table-3`). Without any, every row that can be run. Exits 1 if a row differs from its own terms, or fails; a
     /// best case of the paper's direction and another size, and a row without an experiment, do not. Or `ts-clock`: the
     /// figures 2-1 and 2-4 to 2-10 of the dissertation. Or `results`: every journal mode on four devices, as tables in
-    /// Markdown beside the papers' rows; takes 12 minutes of processor time.
+    /// Markdown beside the papers' rows; takes 25 minutes of processor time.
     pub ids: Vec<String>,
     /// With `ts-clock`: scale of the traces, caches and devices, from 0.031 to 1 [default: 0.05].
     #[arg(long, value_name = "SHARE")]

@@ -24,16 +24,16 @@ pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     refuse_unused(args)?;
     let outputs = Outputs { json: args.json.as_ref(), files: args.html.iter().collect(), ..Outputs::default() };
     outputs.check(&[])?;
+    let rows = paper::scoreboard()?;
+    if args.list {
+        list(&named(&rows, &args.ids)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.ids == ["ts-clock"] {
         return ts_clock(args).map(|()| ExitCode::SUCCESS);
     }
     if args.ids == ["results"] {
         return results(args).map(|()| ExitCode::SUCCESS);
-    }
-    let rows = paper::scoreboard()?;
-    if args.list {
-        list(&named(&rows, &args.ids)?);
-        return Ok(ExitCode::SUCCESS);
     }
     let scores = scores(&chosen(&rows, &args.ids)?);
     if let Some(path) = &args.html {

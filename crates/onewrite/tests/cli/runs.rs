@@ -108,12 +108,20 @@ fn every_refusal_names_place_and_cure() {
     let scratch = Scratch::new();
     scratch.write("bad.fio", "[a]\nsize=1m\nzonemode=zbd\n");
     scratch.write("good.fio", "[a]\nsize=1m\n");
+    scratch.write("profile", "name = 'mine'\n");
     let cases = [
         ("run nothing.fio", "neither a job file nor one of varmail"),
         ("run bad.fio", "bad.fio:3: `zonemode`: `zbd` needs a device of zones"),
         ("run good.fio --threads 4", "--threads is for varmail"),
         ("run varmail --device sata-851", "sata-850pro"),
         ("run varmail --mode fast", "writeback, ordered, soj, zp, data"),
+        ("run varmail --mode adaptive", "add --fs f2fs"),
+        ("run varmail --operations -5", "invalid value '-5' for '--operations"),
+        ("run varmail --cache-size 100TiB", "--cache-size: the page cache takes at most 512 GiB"),
+        ("run varmail --device ./profile", "a profile's name ends in .toml"),
+        ("run varmail --fs f2fs --size 1GiB --stage 2GiB", "a smaller --stage or a larger --size"),
+        ("paper ts-clock --list", "it stands alone, as `onewrite paper ts-clock`"),
+        ("paper ts-clock --scale 0.01", "these traces take 0.03"),
         ("run varmail --mode sdj", "use `data`, or a device with SHARE"),
         ("run varmail --mode ordered+async", "use `data+async`"),
         ("run good.fio --fs raw --mode data", "--mode data needs a file system"),
@@ -155,6 +163,51 @@ fn profiles_and_hosts_are_shown() {
     let host = scratch.onewrite("host show").ok();
     scratch.write("host.toml", host);
     scratch.onewrite("run varmail --operations 100 --files 50 --size 256M --host host.toml").ok();
+}
+
+#[test]
+fn a_log_that_is_asked_for_has_room_on_a_device_that_is_not() {
+    Scratch::new().onewrite("run varmail --operations 10 --journal-size 10G").ok();
+}
+
+#[test]
+fn jobs_behind_each_other_have_one_rate() {
+    let scratch = Scratch::new();
+    scratch.write("both.fio", "[global]\nsize=8m\nbs=4k\n[slow]\nrw=randwrite\nfsync=1\n[fast]\nstonewall\nrw=write\n");
+    let run = scratch.onewrite("run both.fio --json -").ok();
+    let json: serde_json::Value = serde_json::from_str(&run).unwrap();
+    let milliseconds: u64 =
+        json["jobs"].as_array().unwrap().iter().map(|job| job["job_runtime"].as_u64().unwrap()).sum();
+    let (rate, expected) = (json["onewrite"]["operations_per_second"].as_f64().unwrap(), 4096e3 / milliseconds as f64);
+    // A sync behind the last write belongs to it; a second between two groups is nobody's.
+    assert!((rate / expected - 1.0).abs() < 0.05, "{rate} {expected}");
+}
+
+/// A database that leaves out what protects it says so where a power cut would meet it.
+#[test]
+fn a_database_without_protection_is_told() {
+    let scratch = Scratch::new();
+    let note = "a power cut may leave a part";
+    let sqlite = ("sqlite-gmail:off", ":delete", "sdj --device nvme-share");
+    for (job, cure, mode) in [("innodb-sysbench:single", ":double", "data"), sqlite] {
+        let run = |mode: &str| scratch.onewrite(&format!("run {job} --operations 50 --mode {mode}")).ok();
+        let (risky, safe) = (run("ordered"), run(mode));
+        assert!(risky.contains(note) && risky.contains(cure) && !safe.contains(note), "{risky}\n{safe}");
+    }
+}
+
+#[test]
+fn a_database_without_fdatasync_syncs_times_too() {
+    let scratch = Scratch::new();
+    let commits = |job: &str| {
+        let run = scratch.onewrite(&format!("run {job} --operations 200 --json -")).ok();
+        let json: serde_json::Value = serde_json::from_str(&run).unwrap();
+        assert!(json["onewrite"]["total"]["sync"]["total_ios"].as_u64().unwrap() > 0, "{job}");
+        json["onewrite"]["fs"]["commits"].as_u64().unwrap()
+    };
+    let (fdatasync, fsync) = (commits("sqlite-gmail:wal"), commits("sqlite-gmail:wal:fsync"));
+    assert!(fsync > 2 * fdatasync, "{fsync} {fdatasync}");
+    commits("innodb-sysbench");
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub fn plan(options: &MkfsOptions) -> Result<Vec<(BlockNo, Page)>, MkfsError> {
         return Err(MkfsError::Stage { stage_bytes: options.stage_bytes });
     }
     let size_bytes = (options.size_bytes / PAGE_SIZE as u64).saturating_sub(stage_pages) * PAGE_SIZE as u64;
+    if options.stage_bytes > 0 && size_bytes < SIZE_MIN && options.size_bytes >= SIZE_MIN {
+        return Err(MkfsError::StageTooLarge { stage_bytes: options.stage_bytes, size_bytes: options.size_bytes });
+    }
     let geometry = geometry::Geometry::of(size_bytes)?;
     let geometry = match &options.zones {
         Some(zones) => geometry.on_zones(zones)?,

@@ -74,6 +74,17 @@ pub enum MkfsError {
         /// Bytes for it.
         stage_bytes: u64,
     },
+    /// The staging area leaves too little.
+    #[error(
+        "a staging area of {stage_bytes} bytes leaves less than the 64 MiB that F2FS takes of {size_bytes}; give a \
+         smaller --stage or a larger --size"
+    )]
+    StageTooLarge {
+        /// Bytes for the staging area.
+        stage_bytes: u64,
+        /// Bytes of the device.
+        size_bytes: u64,
+    },
     /// The zones do not suit it.
     #[error(
         "zones of {zone_pages} blocks from {first} on; F2FS takes multiples of 512 behind {needed}; give more --size"

@@ -12,7 +12,8 @@ use crate::session::{F2fsStack, remount_after};
 use crate::sqlite::{Journal, Kind, SqliteJob};
 
 /// The paper's 10,000 synced puts.
-const PUTS: SqliteJob = SqliteJob { kind: Kind::RandSync, journal: Some(Journal::Wal), operations: Some(10_000) };
+const PUTS: SqliteJob =
+    SqliteJob { journal: Some(Journal::Wal), operations: Some(10_000), ..SqliteJob::new(Kind::RandSync) };
 
 /// Milliseconds of the mount.
 pub(in crate::paper) fn milliseconds() -> Result<Found, LabError> {

@@ -38,7 +38,7 @@ const fn personality(personality: Personality, operations: u64) -> Work {
 }
 
 const fn puts(kind: Kind) -> Work {
-    Work::Sqlite(SqliteJob { kind, journal: Some(Journal::Wal), operations: Some(50_000) })
+    Work::Sqlite(SqliteJob { journal: Some(Journal::Wal), operations: Some(50_000), ..SqliteJob::new(kind) })
 }
 
 const STEADY: Terms = Terms::Near { paper: 1.0, share: 0.1 };

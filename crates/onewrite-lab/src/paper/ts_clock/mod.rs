@@ -59,8 +59,12 @@ impl TsClockStudy<'_> {
     /// # Errors
     /// The first error.
     pub fn run(&self, watch: &dyn Fn(&str)) -> Result<TsClockFigures, LabError> {
-        let scratch = Scratch::new()?;
         let TsClockStudy { seed, scale, .. } = *self;
+        let least = TraceKind::ALL.map(TraceKind::scale_min).into_iter().fold(0.0, f64::max);
+        if !(least..=1.0).contains(&scale) {
+            return Err(LabError::Option(format!("--scale {scale}: these traces take {least} to 1")));
+        }
+        let scratch = Scratch::new()?;
         let mut figures = TsClockFigures { seed, scale, ..TsClockFigures::default() };
         let traces = self.traces(&scratch.0, &mut figures.missing)?;
         if self.sensitivity {
