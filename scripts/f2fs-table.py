@@ -59,8 +59,8 @@ def row(report: dict) -> str:
     causes = " | ".join(f"{device['host_write_bytes_by_cause'][cause] / 1e6:.1f}" for cause in CAUSES)
     spread = [device["flash_bytes_per_application_byte"], device["waf"]]
     spread = " | ".join("–" if value is None else f"{value:.2f}" for value in spread)
-    flushes, erases = f"{device['flushes']:,}", f"{device['erases']:,}"
-    return f"| {told['fs']['mode']} | {told['operations_per_second']:,.0f} | {causes} | {flushes} | {spread} | {erases} |"
+    speed, flushes, erases = (f"{n:,.0f}" for n in (told["operations_per_second"], device["flushes"], device["erases"]))
+    return f"| {told['fs']['mode']} | {speed} | {causes} | {flushes} | {spread} | {erases} |"
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ pub fn replay<S: Subject>(
     let options = ExploreOptions { e2fsck_every: plan.options.e2fsck_every.min(1), ..plan.options.clone() };
     let mut explorer = Explorer::new(subject, &options);
     match (state.parse()?, plan.device) {
-        (StateId::Door(_), _) => explorer.replay(workload, state)?,
+        (StateId::Door(_) | StateId::Mounted, _) => explorer.replay(workload, state)?,
         (StateId::Fault { fault, then }, _) => explorer.replay_fault(workload, fault, &then)?,
         (StateId::Device { .. }, Some(make)) => {
             let cuts = DeviceCuts { points: 1, chances: 1, only: Some(state.into()) };

@@ -84,7 +84,7 @@ impl<S: Subject> Explorer<'_, S> {
                     self.only = Some(then);
                     (VecDeque::from([point]), chance..chance + 1)
                 }
-                StateId::Door(_) | StateId::Fault { .. } => {
+                StateId::Door(_) | StateId::Fault { .. } | StateId::Mounted => {
                     let reason = "this is no cut inside a device".into();
                     return Err(CrashError::State { text: text.clone(), reason });
                 }

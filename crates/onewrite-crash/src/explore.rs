@@ -19,6 +19,7 @@ use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::judge::Judge;
 use crate::marks::{Recently, marks_of};
+use crate::mounted;
 use crate::options::ExploreOptions;
 use crate::plan::DEVICE_SHARE;
 use crate::recovery::Extended;
@@ -45,7 +46,10 @@ impl<S: Subject> Explorer<'_, S> {
     /// # Errors
     /// If it cannot be run at all.
     pub fn explore(&mut self, workload: &Workload) -> Result<(), CrashError> {
-        let run = run(&self.subject, workload, self.options)?;
+        let mut run = run(&self.subject, workload, self.options)?;
+        if self.options.reads_mounted && self.only.is_none() {
+            run.mounted = mounted::breach(&self.subject, (workload, &run), self.options)?;
+        }
         self.explore_run(workload, &run)?;
         if self.ledger.is_none() {
             self.ahead = Ahead::Door(run, std::mem::take(&mut self.backlog));
@@ -58,14 +62,25 @@ impl<S: Subject> Explorer<'_, S> {
     /// # Errors
     /// If there is no such state.
     pub fn replay(&mut self, workload: &Workload, state: &str) -> Result<(), CrashError> {
-        let StateId::Door(cuts) = state.parse()? else {
-            let reason = "only a cut at the door of a disk is replayed so".into();
-            return Err(CrashError::State { text: state.into(), reason });
+        let cuts = match state.parse()? {
+            StateId::Door(cuts) => cuts,
+            StateId::Mounted => return self.replay_mounted(workload),
+            _ => {
+                let reason = "only a cut at the door of a disk is replayed so".into();
+                return Err(CrashError::State { text: state.into(), reason });
+            }
         };
         self.only = Some(cuts);
         let outcome = self.explore(workload);
         self.only = None;
         if self.has_met_only { outcome } else { outcome.and(Err(CrashError::no_such_state(state))) }
+    }
+
+    fn replay_mounted(&mut self, workload: &Workload) -> Result<(), CrashError> {
+        let run = run(&self.subject, workload, self.options)?;
+        let mounted = mounted::breach(&self.subject, (workload, &run), self.options)?;
+        self.open_door(workload, &Run { mounted, ..run });
+        Ok(())
     }
 
     pub(crate) fn explore_run(&mut self, workload: &Workload, run: &Run) -> Result<(), CrashError> {
@@ -84,7 +99,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     fn walk_run(&mut self, workload: &Workload, run: &Run, judge: &Judge<'_>) -> Result<(), CrashError> {
         if self.ledger.is_some() {
-            self.open_door();
+            self.open_door(workload, run);
         }
         self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events, self.subject.log_causes());
@@ -109,21 +124,27 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// Prepares the ledger for the states of one workload's run.
-    fn open_door(&mut self) {
+    /// Prepares the ledger for the states of one workload's run, and enters what its mounted file system read as.
+    fn open_door(&mut self, workload: &Workload, run: &Run) {
         let share = self.shared_with_device;
         let ledger = self.ledger();
         if let Some(most) = share {
             let inside = ledger.report.states_by_kind.inside_device;
             ledger.states_max = most - (most / DEVICE_SHARE).saturating_sub(inside);
         }
-        ledger.report.workloads += u64::from(!ledger.is_done());
+        if ledger.is_done() {
+            return;
+        }
+        ledger.report.workloads += 1;
+        if let Some(breach) = &run.mounted {
+            self.note(workload, &StateId::Mounted, breach.clone());
+        }
     }
 
     /// Enters the states that were judged without the ledger.
     fn catch_up(&mut self, walk: &Walk<'_>, states: Vec<Looked>) -> Result<(), CrashError> {
-        self.open_door();
         let run = walk.run.expect("without the ledger nothing but runs is walked");
+        self.open_door(walk.workload, run);
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(walk.base), walk.log, &self.options.geometry);
         let mut passed = 0;
         for state in states {

@@ -68,6 +68,8 @@ pub enum Promise {
     Device,
     /// An error reaches the caller and nothing acknowledged is lost.
     Faults,
+    /// The mounted file system reads as what was done.
+    Reading,
 }
 
 /// An allowed tree: after `prefix` ended operations and, for each pair in `partial`, the first steps of an operation
@@ -167,6 +169,7 @@ enum Wrong {
 }
 
 /// A broken promise, with what was expected.
+#[derive(Clone)]
 pub(crate) struct Breach {
     pub(crate) promise: Promise,
     pub(crate) what: String,

@@ -46,6 +46,7 @@ mod look;
 mod marks;
 mod minimise;
 mod model;
+mod mounted;
 mod nested;
 mod one;
 mod opened;

@@ -40,6 +40,8 @@ pub struct ExploreOptions {
     pub nested_every: u64,
     /// Most recoveries in a row that are cut.
     pub nested_depth: u32,
+    /// Whether the mounted file system is judged, too, not the states alone.
+    pub reads_mounted: bool,
     /// Number of violations after which the exploration ends.
     pub violations_max: usize,
 }
@@ -70,6 +72,7 @@ impl Default for ExploreOptions {
             e2fsck_every: 1_000,
             nested_every: 50,
             nested_depth: 2,
+            reads_mounted: true,
             violations_max: 1,
         }
     }

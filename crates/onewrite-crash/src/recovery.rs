@@ -280,7 +280,7 @@ fn home_sum(before: &Image, medium: &Medium, mut sum: Sum, log: &FxHashSet<Lpn>)
 }
 
 /// Everything that is visible from the root.
-async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listing> {
+pub(crate) async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listing> {
     let mut listing = Listing::default();
     let mut pending = vec![(String::new(), fs.root())];
     while let Some((path, directory)) = pending.pop() {

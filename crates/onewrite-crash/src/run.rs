@@ -19,6 +19,7 @@ use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 use crate::history::History;
 use crate::in_memory::InMemory;
+use crate::judge::Breach;
 use crate::model::Tree;
 use crate::options::ExploreOptions;
 use crate::player::Player;
@@ -34,6 +35,8 @@ pub(crate) struct Run {
     pub(crate) marks: Vec<Marks>,
     /// The operations.
     pub(crate) history: History,
+    /// What the mounted file system read as that it should not, if that was asked.
+    pub(crate) mounted: Option<Breach>,
 }
 
 /// A new image, with garbage wherever mkfs writes nothing.
@@ -64,7 +67,7 @@ pub(crate) fn run<S: Subject>(
     let work = || perform(subject, device, (tree, &recording), workload.clone(), mounting);
     let history = mark::during(work).0?;
     let Recording { events, marks } = std::mem::take(&mut *recording.borrow_mut());
-    Ok(Run { base, events, marks, history })
+    Ok(Run { base, events, marks, history, mounted: None })
 }
 
 /// The image and the tree after the setup.
@@ -91,7 +94,7 @@ pub(crate) fn prepare<S: Subject>(
 }
 
 /// The content of all pages as bytes.
-fn in_memory(device: Box<dyn Device>) -> Box<InMemory> {
+pub(crate) fn in_memory(device: Box<dyn Device>) -> Box<InMemory> {
     let end = Lpn(device.geometry().pages);
     Box::new(InMemory::new(device, end))
 }

@@ -6,7 +6,7 @@
 //! in the file system's recovery from it. `fault:7`: request 7 of the run fails; `fault:7+`:
 //! all later requests fail too; `fault:7w`: from request 7 on the device accepts no more writes; `fault:7>57:0`: after
 //! that failure, a cut behind event 57 of those that did not fail; `room:12`: twelve blocks are free when the run
-//! begins.
+//! begins; `mounted`: no cut, the file system as it reads when all operations have ended.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,7 +37,11 @@ pub(crate) enum StateId {
     Device { cut: DeviceCut, then: Vec<Cut> },
     /// A failure, without a cut or with one behind it.
     Fault { fault: FaultId, then: Vec<Cut> },
+    /// No cut: the mounted file system when all operations have ended.
+    Mounted,
 }
+
+const MOUNTED: &str = "mounted";
 
 /// The failure in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +94,7 @@ impl fmt::Display for StateId {
                 write!(f, "cut:{point}:{chance}")?;
                 then.iter().try_for_each(|cut| write!(f, ">{cut}"))
             }
+            StateId::Mounted => f.write_str(MOUNTED),
             StateId::Door(cuts) => {
                 write!(f, "{}", cuts.iter().map(Cut::to_string).collect::<Vec<_>>().join(">"))
             }
@@ -146,12 +151,13 @@ impl FromStr for StateId {
 
     fn from_str(text: &str) -> Result<StateId, CrashError> {
         let id = match text.split_once(':') {
+            None if text == MOUNTED => Some(StateId::Mounted),
             Some(("cut", rest)) => device(rest),
             Some(("fault", rest)) => fault(rest),
             Some(("room", rest)) => room(rest),
             _ => text.split('>').map(cut).collect::<Option<_>>().map(StateId::Door),
         };
-        let reason = "an address looks like 57:0,2-5 or 57:0>12:1, cut:981:4 or fault:7";
+        let reason = "an address looks like 57:0,2-5 or 57:0>12:1, cut:981:4, fault:7 or mounted";
         id.ok_or_else(|| CrashError::State { text: text.into(), reason: reason.into() })
     }
 }
@@ -173,6 +179,7 @@ mod tests {
             "fault:7w",
             "fault:7+>57:0,2-5",
             "room:12",
+            "mounted",
         ] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }

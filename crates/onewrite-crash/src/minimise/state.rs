@@ -75,6 +75,7 @@ impl<S: Subject + Clone> Search<'_, S> {
     /// The cuts at the door of a disk that lead to the best state.
     fn cuts(&self) -> Result<Vec<Cut>, CrashError> {
         Ok(match self.best.state.parse()? {
+            StateId::Mounted => Vec::new(),
             StateId::Door(cuts) | StateId::Device { then: cuts, .. } | StateId::Fault { then: cuts, .. } => cuts,
         })
     }
@@ -97,6 +98,7 @@ impl<S: Subject + Clone> Search<'_, S> {
             StateId::Device { cut, .. } => StateId::Device { cut, then: cuts },
             StateId::Fault { fault, .. } => StateId::Fault { fault, then: cuts },
             StateId::Door(_) => StateId::Door(cuts),
+            StateId::Mounted => StateId::Mounted,
         };
         let plan = CrashPlan { device: self.device, ..CrashPlan::new(&self.options) };
         let found = match replay(self.subject.clone(), &self.workload(), &state.to_string(), plan) {

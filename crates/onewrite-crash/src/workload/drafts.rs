@@ -5,6 +5,8 @@
 //! claimed files are refused, as they should be. Only the task itself changes the names of its files, so a commit is
 //! refused only for what the task did.
 
+use std::ops::Range;
+
 use onewrite_block::Choices;
 
 use super::beside::file_of;
@@ -43,7 +45,7 @@ pub(super) fn with_drafts(
     chance: Choices,
 ) -> Vec<Action> {
     // Differs from the seeds of the actions themselves.
-    let mut weaver = Weaver { task, chance, seed: seed | 1 << 23, waiting: [0; SLOTS as usize] };
+    let mut weaver = Weaver { task, chance, seed: seed | 1 << 23, waiting: [0; SLOTS as usize], last: None };
     let mut all = Vec::new();
     for action in actions {
         let file = file_of(&action).map(str::to_owned);
@@ -61,6 +63,8 @@ struct Weaver {
     seed: u64,
     /// Changes of each draft since its last commit or abort.
     waiting: [usize; SLOTS as usize],
+    /// The file of the last change of content, and its range: what meets there is changed again.
+    last: Option<(String, Range<u64>)>,
 }
 
 impl Weaver {
@@ -80,7 +84,11 @@ impl Weaver {
             }
             18 => {
                 let file = self.file(file);
-                if self.chance.chance(1, 2) { self.content(file) } else { Action::Fsync(file) }
+                match self.chance.below(4) {
+                    0 | 1 => self.content(file),
+                    2 => self.reserved(file),
+                    _ => Action::Fsync(file),
+                }
             }
             _ => self.names(file),
         }
@@ -103,8 +111,17 @@ impl Weaver {
         if self.chance.chance(1, 3) {
             return self.names(file);
         }
-        let file = self.file(file);
+        let file = match &self.last {
+            Some((last, _)) if self.chance.chance(1, 3) => last.clone(),
+            _ => self.file(file),
+        };
         self.content(file)
+    }
+
+    /// Blocks without content, which a later draft may fill; not a change of a draft.
+    fn reserved(&mut self, file: String) -> Action {
+        let (offset, length) = (PAGE * self.chance.below(10), PAGE * (1 + self.chance.below(8)));
+        Action::Allocate { file, offset, length, how: Blocks::Extend }
     }
 
     fn own(&mut self) -> String {
@@ -132,12 +149,22 @@ impl Weaver {
     fn content(&mut self, file: String) -> Action {
         self.seed += 1;
         let (seed, chance) = (self.seed, &mut self.chance);
-        let offset = if chance.chance(1, 2) { PAGE * chance.below(10) } else { chance.below(40_000) };
+        let near = self.last.as_ref().filter(|(last, _)| *last == file && chance.chance(2, 3));
+        let offset = match (near, chance.below(4)) {
+            (Some((_, range)), 0) => range.end,
+            (Some((_, range)), 1) => range.start,
+            (Some((_, range)), _) => {
+                range.start.saturating_sub(PAGE / 2) + chance.below(range.end - range.start + PAGE)
+            }
+            (None, 0 | 1) => PAGE * chance.below(10),
+            (None, _) => chance.below(40_000),
+        };
         let length = match chance.below(10) {
             0 => 65_536,
             1..5 => PAGE * (1 + chance.below(4)),
             _ => 1 + chance.below(6_000),
         };
+        self.last = Some((file.clone(), offset..offset + length));
         match chance.below(10) {
             0..5 => Action::Write { file, offset, length, seed, direct: false },
             5 | 6 => Action::Append { file, length, seed },

@@ -16,6 +16,7 @@ mod f2fs_cleaning;
 mod f2fs_drafts;
 mod faults;
 mod marks;
+mod mounted;
 mod padding;
 mod shares;
 mod side_by_side;

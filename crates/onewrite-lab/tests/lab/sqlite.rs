@@ -11,7 +11,8 @@ use onewrite_lab::sqlite::{Journal, Kind, SqliteJob};
 
 /// Runs `kind`; the result, and the image that it leaves.
 fn run(kind: Kind, journal: Journal, mode: Mode, (operations, seed): (u32, u64)) -> (RunResult, Vec<u8>) {
-    let job = JobSpec::Sqlite(SqliteJob { journal: Some(journal), operations: Some(operations), ..SqliteJob::new(kind) });
+    let job =
+        JobSpec::Sqlite(SqliteJob { journal: Some(journal), operations: Some(operations), ..SqliteJob::new(kind) });
     let spec = RunSpec { seed, ..RunSpec::new(job, Stack::Ext4(mode), "nvme-share") };
     // Tests of this process run beside one another.
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -81,13 +81,14 @@ impl Alter<Ext4Subject> for Canary {
     }
 }
 
-/// Options that commit and checkpoint often, on a disk without FUA.
+/// Options that commit and checkpoint often, on a disk without FUA. States alone must show what is wrong.
 fn options(seed: u64) -> ExploreOptions {
     let options = ExploreOptions::default();
     ExploreOptions {
         seed,
         states_max: 10_000,
         e2fsck_every: 0,
+        reads_mounted: false,
         cache_pages: 256,
         commit_interval: Nanos::from_millis(50),
         checkpoint_age: Nanos::from_millis(200),

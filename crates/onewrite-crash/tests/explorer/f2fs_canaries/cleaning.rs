@@ -10,7 +10,9 @@ use super::{Layer, SEEDS};
 fn first_broken<S: Subject + Copy + Send + Sync>(subject: S, seed: u64) -> Option<Promise> {
     let plain = ExploreOptions::default();
     let (commit_interval, states_max) = (Nanos::from_secs(5), 1_500);
-    let options = ExploreOptions { cache_pages: 1024, commit_interval, states_max, seed, ..plain }.with_size(64 * MIB);
+    let options =
+        ExploreOptions { cache_pages: 1024, commit_interval, states_max, seed, reads_mounted: false, ..plain }
+            .with_size(64 * MIB);
     let report = crash(subject, std::iter::once(crate::f2fs_cleaning::scarce()), CrashPlan::new(&options), |_| ())
         .expect("the run");
     report.violations.first().map(|violation| violation.promise)

@@ -38,7 +38,8 @@ const SYNCING: &str = "create /a; write /a 0 30000 1; create /b; write /b 0 9000
 fn options(seed: u64) -> ExploreOptions {
     let plain = ExploreOptions::default();
     let (commit_interval, states_max) = (Nanos::from_millis(50), 5_000);
-    ExploreOptions { cache_pages: 256, commit_interval, states_max, seed, ..plain }.with_size(64 * MIB)
+    ExploreOptions { cache_pages: 256, commit_interval, states_max, seed, reads_mounted: false, ..plain }
+        .with_size(64 * MIB)
 }
 
 fn first_broken<S: Subject + Copy + Send + Sync>(subject: S, options: &ExploreOptions) -> Option<Promise> {
