@@ -45,7 +45,8 @@ pub(super) fn with_drafts(
     chance: Choices,
 ) -> Vec<Action> {
     // Differs from the seeds of the actions themselves.
-    let mut weaver = Weaver { task, chance, seed: seed | 1 << 23, waiting: [0; SLOTS as usize], last: None };
+    let mut weaver =
+        Weaver { task, chance, seed: seed | 1 << 23, waiting: [0; SLOTS as usize], last: Default::default() };
     let mut all = Vec::new();
     for action in actions {
         let file = file_of(&action).map(str::to_owned);
@@ -63,8 +64,8 @@ struct Weaver {
     seed: u64,
     /// Changes of each draft since its last commit or abort.
     waiting: [usize; SLOTS as usize],
-    /// The file of the last change of content, and its range: what meets there is changed again.
-    last: Option<(String, Range<u64>)>,
+    /// For each draft, the file of its last change of content, and the range: what lies there is changed again.
+    last: [Option<(String, Range<u64>)>; SLOTS as usize],
 }
 
 impl Weaver {
@@ -74,7 +75,7 @@ impl Weaver {
         match self.chance.below(20) {
             0..12 => {
                 self.waiting[slot as usize] += 1;
-                Action::Draft(slot, Box::new(self.change(file)))
+                Action::Draft(slot, Box::new(self.change(slot, file)))
             }
             12..16 => Action::Commit(self.some(slot)),
             16 => Action::Abort(self.some(slot)),
@@ -85,7 +86,7 @@ impl Weaver {
             18 => {
                 let file = self.file(file);
                 match self.chance.below(4) {
-                    0 | 1 => self.content(file),
+                    0 | 1 => self.content(slot, file),
                     2 => self.reserved(file),
                     _ => Action::Fsync(file),
                 }
@@ -107,15 +108,15 @@ impl Weaver {
     }
 
     /// A change that a draft can make, and that can be made without one.
-    fn change(&mut self, file: Option<&str>) -> Action {
+    fn change(&mut self, slot: u32, file: Option<&str>) -> Action {
         if self.chance.chance(1, 3) {
             return self.names(file);
         }
-        let file = match &self.last {
-            Some((last, _)) if self.chance.chance(1, 3) => last.clone(),
+        let file = match &self.last[slot as usize] {
+            Some((last, _)) if self.chance.chance(1, 2) => last.clone(),
             _ => self.file(file),
         };
-        self.content(file)
+        self.content(slot, file)
     }
 
     /// Blocks without content, which a later draft may fill; not a change of a draft.
@@ -146,10 +147,10 @@ impl Weaver {
         }
     }
 
-    fn content(&mut self, file: String) -> Action {
+    fn content(&mut self, slot: u32, file: String) -> Action {
         self.seed += 1;
         let (seed, chance) = (self.seed, &mut self.chance);
-        let near = self.last.as_ref().filter(|(last, _)| *last == file && chance.chance(2, 3));
+        let near = self.last[slot as usize].as_ref().filter(|(last, _)| *last == file && chance.chance(3, 4));
         let offset = match (near, chance.below(4)) {
             (Some((_, range)), 0) => range.end,
             (Some((_, range)), 1) => range.start,
@@ -164,7 +165,7 @@ impl Weaver {
             1..5 => PAGE * (1 + chance.below(4)),
             _ => 1 + chance.below(6_000),
         };
-        self.last = Some((file.clone(), offset..offset + length));
+        self.last[slot as usize] = Some((file.clone(), offset..offset + length));
         match chance.below(10) {
             0..5 => Action::Write { file, offset, length, seed, direct: false },
             5 | 6 => Action::Append { file, length, seed },

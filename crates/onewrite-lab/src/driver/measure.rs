@@ -250,7 +250,8 @@ impl JobMeasure {
         [&self.read, &self.write, &self.trim].map(Series::count).iter().sum()
     }
 
-    /// Time of [`JobMeasure::transfer_count`]: from the first of them to the end of the last, or of a sync behind writes.
+    /// Time of [`JobMeasure::transfer_count`]: from the first of them to the end of the last, or of a sync behind
+    /// writes.
     pub(crate) fn transfer_duration(&self) -> Nanos {
         let is_synced = self.plan.operations_count || self.write.span.is_some();
         if is_synced { self.duration() } else { duration(joined(self.read.span, self.trim.span)) }
