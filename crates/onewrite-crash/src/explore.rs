@@ -17,7 +17,7 @@ use crate::action::Workload;
 use crate::ahead::{Ahead, Looked};
 use crate::error::CrashError;
 use crate::explorer::Explorer;
-use crate::judge::Judge;
+use crate::judge::{Breach, Judge};
 use crate::marks::{Recently, marks_of};
 use crate::mounted;
 use crate::options::ExploreOptions;
@@ -48,7 +48,7 @@ impl<S: Subject> Explorer<'_, S> {
     pub fn explore(&mut self, workload: &Workload) -> Result<(), CrashError> {
         let mut run = run(&self.subject, workload, self.options)?;
         if self.options.reads_mounted && self.only.is_none() {
-            run.mounted = mounted::breach(&self.subject, (workload, &run), self.options)?;
+            run.mounted = mounted::breach(&self.subject, (workload, &run), self.options)?.map(Box::new);
         }
         self.explore_run(workload, &run)?;
         if self.ledger.is_none() {
@@ -78,7 +78,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     fn replay_mounted(&mut self, workload: &Workload) -> Result<(), CrashError> {
         let run = run(&self.subject, workload, self.options)?;
-        let mounted = mounted::breach(&self.subject, (workload, &run), self.options)?;
+        let mounted = mounted::breach(&self.subject, (workload, &run), self.options)?.map(Box::new);
         self.open_door(workload, &Run { mounted, ..run });
         Ok(())
     }
@@ -137,7 +137,7 @@ impl<S: Subject> Explorer<'_, S> {
         }
         ledger.report.workloads += 1;
         if let Some(breach) = &run.mounted {
-            self.note(workload, &StateId::Mounted, breach.clone());
+            self.note(workload, &StateId::Mounted, Breach::clone(breach));
         }
     }
 

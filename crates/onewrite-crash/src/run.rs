@@ -36,7 +36,7 @@ pub(crate) struct Run {
     /// The operations.
     pub(crate) history: History,
     /// What the mounted file system read as that it should not, if that was asked.
-    pub(crate) mounted: Option<Breach>,
+    pub(crate) mounted: Option<Box<Breach>>,
 }
 
 /// A new image, with garbage wherever mkfs writes nothing.
