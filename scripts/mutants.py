@@ -336,8 +336,8 @@ def told(rows, options, seconds):
 
 def written(path, text):
     """Puts the result into a file; what stands before `MARK` stays."""
-    before = path.read_text().partition(MARK)[0] if path.is_file() else ""
-    path.write_text(f"{before}{MARK}\n\n{text}" if before else text)
+    before, mark, _ = path.read_text().partition(MARK) if path.is_file() else ("", "", "")
+    path.write_text(f"{before}{mark}\n\n{text}" if mark else text)
 
 
 def arguments():

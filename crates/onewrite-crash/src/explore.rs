@@ -19,7 +19,7 @@ use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::judge::{Breach, Judge};
 use crate::marks::{Recently, marks_of};
-use crate::mounted;
+use crate::mounted::{self, Verdict};
 use crate::options::ExploreOptions;
 use crate::plan::DEVICE_SHARE;
 use crate::recovery::Extended;
@@ -48,7 +48,7 @@ impl<S: Subject> Explorer<'_, S> {
     pub fn explore(&mut self, workload: &Workload) -> Result<(), CrashError> {
         let mut run = run(&self.subject, workload, self.options)?;
         if self.options.reads_mounted && self.only.is_none() {
-            run.mounted = mounted::breach(&self.subject, (workload, &run), self.options)?.map(Box::new);
+            run.mounted = mounted::judged(&self.subject, (workload, &run), self.options)?;
         }
         self.explore_run(workload, &run)?;
         if self.ledger.is_none() {
@@ -76,9 +76,18 @@ impl<S: Subject> Explorer<'_, S> {
         if self.has_met_only { outcome } else { outcome.and(Err(CrashError::no_such_state(state))) }
     }
 
-    fn replay_mounted(&mut self, workload: &Workload) -> Result<(), CrashError> {
+    /// Judges the mounted tree alone.
+    ///
+    /// # Errors
+    /// [`CrashError::State`] if it cannot be judged.
+    pub(crate) fn replay_mounted(&mut self, workload: &Workload) -> Result<(), CrashError> {
         let run = run(&self.subject, workload, self.options)?;
-        let mounted = mounted::breach(&self.subject, (workload, &run), self.options)?.map(Box::new);
+        let mounted = mounted::judged(&self.subject, (workload, &run), self.options)?;
+        if let Verdict::Unknown = mounted {
+            let reason = "an operation fails halfway, so that nobody knows what the tree should be".into();
+            return Err(CrashError::State { text: StateId::Mounted.to_string(), reason });
+        }
+        self.count_judgement();
         self.open_door(workload, &Run { mounted, ..run });
         Ok(())
     }
@@ -136,7 +145,8 @@ impl<S: Subject> Explorer<'_, S> {
             return;
         }
         ledger.report.workloads += 1;
-        if let Some(breach) = &run.mounted {
+        ledger.report.mounted += u64::from(!matches!(run.mounted, Verdict::Unknown));
+        if let Verdict::Broken(breach) = &run.mounted {
             self.note(workload, &StateId::Mounted, Breach::clone(breach));
         }
     }

@@ -40,8 +40,10 @@ pub(crate) fn minimised<S: Subject + Clone>(
     watch: &dyn Fn(u64),
 ) -> Result<Violation, CrashError> {
     let (e2fsck_every, price) = if violation.is_of_stranger() { (1, STRANGER_PRICE) } else { (0, 1) };
-    let options = ExploreOptions { states_max: STATES_MAX, violations_max: 1, e2fsck_every, ..plan.options.clone() };
     let (kind, tries, left) = (violation.state.parse()?, 0, judged_max);
+    let reads_mounted = kind == StateId::Mounted;
+    let (states_max, violations_max) = (STATES_MAX, 1);
+    let options = ExploreOptions { states_max, violations_max, e2fsck_every, reads_mounted, ..plan.options.clone() };
     let (device, best, spent_max, is_bounded) = (plan.device, violation.clone(), judged_max, false);
     let mut search = Search { subject, options, device, kind, best, tries, left, spent_max, price, watch, is_bounded };
     search.leave_tasks_out()?;
@@ -88,6 +90,10 @@ impl<S: Subject + Clone> Search<'_, S> {
         match (&self.kind, self.device) {
             (StateId::Device { .. }, Some(make)) => explorer.explore_device(make, workload, &DEVICE_CUTS)?,
             (StateId::Fault { .. }, _) => explorer.explore_faults(workload, 1)?,
+            (StateId::Mounted, _) => match explorer.replay_mounted(workload) {
+                Ok(()) | Err(CrashError::State { .. }) => (),
+                Err(error) => return Err(error),
+            },
             _ => explorer.explore(workload)?,
         }
         let found = self.spend(explorer.into_report());

@@ -20,16 +20,25 @@ use crate::recovery::{Extended, read_tree};
 use crate::run::{Run, in_memory};
 use crate::subject::{Purpose, Subject};
 
-/// What the mounted tree has that nobody did, or lacks; `None` if it is as `workload` left it. Nothing is judged if an
-/// operation failed halfway, for what it left is not known.
+/// The verdict on a mounted tree.
+pub(crate) enum Verdict {
+    /// It is as the workload left it.
+    Sound,
+    /// It has what nobody did, or lacks what somebody did.
+    Broken(Box<Breach>),
+    /// An operation failed halfway, and what it left is not known.
+    Unknown,
+}
+
+/// Judges the mounted tree behind `workload`, whose run was `run`.
 ///
 /// # Errors
 /// If the workload cannot be run.
-pub(crate) fn breach<S: Subject>(
+pub(crate) fn judged<S: Subject>(
     subject: &Rc<S>,
     (workload, run): (&Workload, &Run),
     options: &ExploreOptions,
-) -> Result<Option<Breach>, CrashError> {
+) -> Result<Verdict, CrashError> {
     let medium = Medium::new(run.base.clone());
     let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("pace", 0));
     let executor = Executor::ideal();
@@ -45,9 +54,10 @@ pub(crate) fn breach<S: Subject>(
         let extended = Extended::of(&workload);
         player.play_all(workload).await;
         if player.history().operations.iter().any(|operation| operation.failed.is_some()) {
-            return Ok(None);
+            return Ok(Verdict::Unknown);
         }
-        Ok(difference(&player, read_tree(&*fs, extended).await))
+        let breach = difference(&player, read_tree(&*fs, extended).await);
+        Ok(breach.map_or(Verdict::Sound, |breach| Verdict::Broken(Box::new(breach))))
     };
     let outcome = mark::during(|| executor.block_on(work)).0;
     drop(executor);

@@ -10,8 +10,8 @@ const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 const WHOLE_MAX: u64 = 16 << 20;
 /// Most bytes of one request.
 const PIECE_MAX: u64 = 1 << 20;
-/// Most pages of a file; more can only come from damage.
-const PAGES_MAX: usize = (256 << 20) / PAGE_SIZE;
+/// Most pages of a file; more can only come from damage, or from an image that is too large to explore.
+const PAGES_MAX: usize = (4 << 30) / PAGE_SIZE;
 
 /// The pages among the first `size` bytes of a file, by number. Pages of holes may be missing.
 pub(crate) async fn pages_of<F: FileView>(

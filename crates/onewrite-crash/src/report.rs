@@ -93,6 +93,8 @@ pub struct Report {
     pub judged: u64,
     /// Number of workloads explored.
     pub workloads: u64,
+    /// Of these, how many had the tree of their mounted file system judged.
+    pub mounted: u64,
     /// Number of states that `e2fsck` also checked.
     pub e2fsck_runs: u64,
     /// In how many distinct states each mark was reached; see `docs/marks.md`.

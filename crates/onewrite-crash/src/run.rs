@@ -19,8 +19,8 @@ use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 use crate::history::History;
 use crate::in_memory::InMemory;
-use crate::judge::Breach;
 use crate::model::Tree;
+use crate::mounted::Verdict;
 use crate::options::ExploreOptions;
 use crate::player::Player;
 use crate::subject::{Mounting, Purpose, Subject};
@@ -35,8 +35,8 @@ pub(crate) struct Run {
     pub(crate) marks: Vec<Marks>,
     /// The operations.
     pub(crate) history: History,
-    /// What the mounted file system read as that it should not, if that was asked.
-    pub(crate) mounted: Option<Box<Breach>>,
+    /// The verdict on the mounted file system, if it was asked for.
+    pub(crate) mounted: Verdict,
 }
 
 /// A new image, with garbage wherever mkfs writes nothing.
@@ -67,7 +67,7 @@ pub(crate) fn run<S: Subject>(
     let work = || perform(subject, device, (tree, &recording), workload.clone(), mounting);
     let history = mark::during(work).0?;
     let Recording { events, marks } = std::mem::take(&mut *recording.borrow_mut());
-    Ok(Run { base, events, marks, history, mounted: None })
+    Ok(Run { base, events, marks, history, mounted: Verdict::Unknown })
 }
 
 /// The image and the tree after the setup.

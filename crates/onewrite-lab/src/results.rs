@@ -218,7 +218,7 @@ pub struct Figures {
     /// Seconds on the machine's clock, on a real disk only.
     pub wall_seconds: Option<f64>,
     /// Operations a second over all jobs, the throughput of tables: reads, writes and trims, or operations of all kinds
-    /// if the workload counts them. Jobs that run one after the other share the time of all.
+    /// if the workload counts them. Jobs side by side share their time; groups behind each other add up theirs.
     pub operations_per_second: f64,
     /// All jobs added up, as if they were one.
     pub total: JobResult,
@@ -566,12 +566,11 @@ impl RunResult {
         disk_util: DiskUtil,
         figures: impl FnOnce(JobResult, f64) -> Figures,
     ) -> RunResult {
-        let total = JobMeasure::total(measures);
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
             jobs: measures.iter().map(JobResult::from).collect(),
             disk_util: vec![disk_util],
-            onewrite: figures(JobResult::from(&total), per_second(total.transfer_count(), total.transfer_duration())),
+            onewrite: figures(JobResult::from(&JobMeasure::total(measures)), JobMeasure::throughput(measures)),
         }
     }
 

@@ -267,7 +267,7 @@ pub struct PersonalityArgs {
     /// Files in the file set.
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u32>)]
     pub files: Option<u32>,
-    /// Threads (not of postmark).
+    /// Threads; of innodb-sysbench and innodb-linkbench, clients (not of postmark and SQLite).
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u32>)]
     pub threads: Option<u32>,
     /// Mean size of a file.

@@ -64,7 +64,7 @@ struct Weaver {
     seed: u64,
     /// Changes of each draft since its last commit or abort.
     waiting: [usize; SLOTS as usize],
-    /// For each draft, the file of its last change of content, and the range: what lies there is changed again.
+    /// For each draft, the file and range of the change of content that was drawn last: the next often fall there.
     last: [Option<(String, Range<u64>)>; SLOTS as usize],
 }
 

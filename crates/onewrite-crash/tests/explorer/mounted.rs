@@ -6,7 +6,8 @@ use onewrite_block::{
     Cause, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request, Token,
 };
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Promise, Report, Subject, Workload, explore, replay,
+    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Promise, Report, Shrunk, Subject, Workload, crash,
+    minimise, replay,
 };
 use onewrite_fs::ext4::Mode;
 
@@ -69,25 +70,45 @@ impl Alter<Ext4Subject> for StaleReads {
     }
 }
 
-/// More content than the page cache holds, written twice.
-const TWICE: &str = "create /a; write /a 0 4194304 1; fsync /a; write /a 0 4194304 2; fsync /a";
+/// More content than the page cache holds, written twice; and what has no part in it.
+const TWICE: &str = "create /a; create /b; write /b 0 9000 3; write /a 0 4194304 1; fsync /a; write /a 0 4194304 2; \
+                     fsync /a; rename /b /c";
 
-fn explored<S: Subject>(subject: S, options: &ExploreOptions) -> Report {
-    explore(subject, &TWICE.parse().expect("a script"), options).expect("the run")
+fn options() -> ExploreOptions {
+    ExploreOptions { cache_pages: 256, states_max: 50, e2fsck_every: 0, ..ExploreOptions::default() }
 }
 
+fn explored<S: Subject + Clone + Send + Sync>(subject: S, options: &ExploreOptions, jobs: usize) -> Report {
+    let workload: Workload = TWICE.parse().expect("a script");
+    crash(subject, [workload], CrashPlan { jobs, ..CrashPlan::new(options) }, |_| ()).expect("the run")
+}
+
+const SOUND: Ext4Subject = Ext4Subject::new(Mode::Ordered);
+const STALE: Altered<Ext4Subject, StaleReads> = Altered { sound: SOUND, change: StaleReads };
+
 #[test]
-fn a_file_system_that_reads_wrong_while_mounted_is_caught_and_replayed() {
-    let options = ExploreOptions { cache_pages: 256, states_max: 50, e2fsck_every: 0, ..ExploreOptions::default() };
-    let sound = Ext4Subject::new(Mode::Ordered);
-    let caught = explored(Altered { sound, change: StaleReads }, &options);
+fn a_file_system_that_reads_wrong_while_mounted_is_caught_made_smaller_and_replayed() {
+    let options = options();
+    let mut caught = explored(STALE, &options, 1);
     let violation = caught.violations.first().expect("no state shows it, the mounted tree does");
     assert_eq!((violation.promise, violation.state.as_str()), (Promise::Reading, "mounted"), "{violation:?}");
     assert!(violation.difference.iter().any(|line| line.contains("/a")), "{violation:?}");
-    assert_eq!(explored(sound, &options).violations, []);
-    let again = |subject: Altered<Ext4Subject, StaleReads>| {
-        let workload: Workload = violation.workload.parse().expect("a workload's text is its own");
-        replay(subject, &workload, &violation.state, CrashPlan::new(&options)).expect("the same state")
-    };
-    assert_eq!(again(Altered { sound, change: StaleReads }).violations[0].what, violation.what);
+    assert_eq!(explored(STALE, &options, 2).violations, caught.violations);
+    assert_eq!(explored(SOUND, &options, 1).violations, []);
+    minimise(&STALE, &mut caught, (CrashPlan::new(&options), 1_000), |_| ()).expect("smaller runs");
+    let smaller = &caught.violations[0];
+    assert_eq!((smaller.promise, smaller.shrunk), (Promise::Reading, Shrunk::Fully), "{smaller:?}");
+    assert!(!smaller.workload.contains("/b") && smaller.workload.contains("write /a 0 4194304 2"), "{smaller:?}");
+    let workload: Workload = smaller.workload.parse().expect("a workload's text is its own");
+    let again = replay(STALE, &workload, &smaller.state, CrashPlan::new(&options)).expect("the same state");
+    assert_eq!((again.judged, &again.violations[0].what), (1, &smaller.what));
+    let sound = replay(SOUND, &workload, &smaller.state, CrashPlan::new(&options)).expect("the same state");
+    assert_eq!((sound.judged, sound.violations.len()), (1, 0));
+}
+
+#[test]
+fn what_nobody_knows_is_not_judged_and_a_replay_says_so() {
+    let workload: Workload = "create /a; write /a 0 200000000 1".parse().expect("a script");
+    let refused = replay(SOUND, &workload, "mounted", CrashPlan::new(&options())).expect_err("no room, so no verdict");
+    assert!(refused.to_string().contains("fails halfway"), "{refused}");
 }

@@ -243,7 +243,7 @@ impl JobMeasure {
     }
 
     /// Reads, writes and trims, or operations of all kinds if the job counts them: what throughput counts.
-    pub(crate) fn transfer_count(&self) -> u64 {
+    fn transfer_count(&self) -> u64 {
         if self.plan.operations_count {
             return self.operation_count();
         }
@@ -252,9 +252,23 @@ impl JobMeasure {
 
     /// Time of [`JobMeasure::transfer_count`]: from the first of them to the end of the last, or of a sync behind
     /// writes.
-    pub(crate) fn transfer_duration(&self) -> Nanos {
+    fn transfer_span(&self) -> Option<Span> {
         let is_synced = self.plan.operations_count || self.write.span.is_some();
-        if is_synced { self.duration() } else { duration(joined(self.read.span, self.trim.span)) }
+        let syncs = self.sync.span.filter(|_| is_synced);
+        let others = self.operations.values().map(|series| series.span);
+        [self.read.span, self.write.span, self.trim.span, syncs].into_iter().chain(others).fold(None, joined)
+    }
+
+    /// What throughput counts, a second: over the time of all groups, without what lies between them.
+    pub(crate) fn throughput(measures: &[JobMeasure]) -> f64 {
+        let mut spans: BTreeMap<usize, Option<Span>> = BTreeMap::new();
+        for measure in measures {
+            let span = spans.entry(measure.plan.group).or_default();
+            *span = joined(*span, measure.transfer_span());
+        }
+        let seconds: f64 = spans.into_values().map(|span| duration(span).as_secs_f64()).sum();
+        let count: u64 = measures.iter().map(JobMeasure::transfer_count).sum();
+        if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 
     /// Time from the first write to the end of the last write or sync.

@@ -170,9 +170,9 @@ impl SqliteJob {
     /// An application or a journal mode that does not exist; the text lists those that do.
     pub fn named(name: &str) -> Option<Result<SqliteJob, LabError>> {
         name.starts_with(PREFIX).then(|| {
-            let (asked, sync_call) = match name.strip_suffix(FSYNC).and_then(|asked| asked.strip_suffix(':')) {
-                Some(asked) => (asked, SyncCall::Fsync),
-                None => (name, SyncCall::Fdatasync),
+            let (asked, sync_call) = match name.rsplit_once(':') {
+                Some((asked, word)) if word.eq_ignore_ascii_case(FSYNC) => (asked, SyncCall::Fsync),
+                _ => (name, SyncCall::Fdatasync),
             };
             let (kind, journal) = asked.split_once(':').map_or((asked, None), |(kind, journal)| (kind, Some(journal)));
             let kind = known(name, kind, &Kind::ALL, Kind::name)?;

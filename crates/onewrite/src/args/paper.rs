@@ -13,7 +13,7 @@ pub struct Paper {
     /// figures 2-1 and 2-4 to 2-10 of the dissertation. Or `results`: every journal mode on four devices, as tables in
     /// Markdown beside the papers' rows; takes 25 minutes of processor time.
     pub ids: Vec<String>,
-    /// With `ts-clock`: scale of the traces, caches and devices, from 0.031 to 1 [default: 0.05].
+    /// With `ts-clock`: scale of the traces, caches and devices, from 0.0301 to 1 [default: 0.05].
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
     /// With `ts-clock`: show how the rows change with each uncertain number of the profiles and of the traces, not the

@@ -149,6 +149,7 @@ fn summarise(report: &Report, seconds: f64, lists_marks: bool) {
         ("revokes", kinds.revoke),
         ("judged by a foreign checker, too", report.e2fsck_runs),
         ("judged in all", report.judged),
+        ("mounted trees judged", report.mounted),
     ];
     lines.iter().for_each(|(name, count)| note!("  {name:34} {count:>9}"));
     marks::summarise(&report.marks, lists_marks);
