@@ -173,7 +173,8 @@ fn a_log_that_is_asked_for_has_room_on_a_device_that_is_not() {
 #[test]
 fn jobs_behind_each_other_have_one_rate() {
     let scratch = Scratch::new();
-    scratch.write("both.fio", "[global]\nsize=8m\nbs=4k\n[slow]\nrw=randwrite\nfsync=1\n[fast]\nstonewall\nrw=write\nrate_iops=1000\nstartdelay=4\n");
+    let fast = "[fast]\nstonewall\nrw=write\nrate_iops=1000\nstartdelay=4\n";
+    scratch.write("both.fio", format!("[global]\nsize=8m\nbs=4k\n[slow]\nrw=randwrite\nfsync=1\n{fast}"));
     let run = scratch.onewrite("run both.fio --json -").ok();
     let json: serde_json::Value = serde_json::from_str(&run).unwrap();
     let milliseconds: u64 =
