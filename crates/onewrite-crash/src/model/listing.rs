@@ -134,8 +134,8 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Adds a path; `owner` is equal for the names of one inode. A path that is there already is kept beside it, under a
-    /// name that no tree has: a directory that gives a name twice is none that somebody made.
+    /// Adds a path; `owner` is equal for the names of one inode. A path that is there already is kept beside it, under
+    /// a name that no tree has: a directory that gives a name twice is none that somebody made.
     pub(crate) fn insert(&mut self, mut path: String, owner: u64, item: Item) {
         while self.items.contains_key(&path) {
             path.push_str("/again");
