@@ -1,7 +1,7 @@
 //! Mounted: judges what the mounted file system reads as when all operations have ended, before the unmount.
 //!
 //! The workload runs once more for that, on the same disk with the same chance, so that reading changes nothing of the
-//! run whose states are explored. A page cache that lies, or a directory that gives a name twice, shows nowhere else.
+//! run whose states are explored. A page cache that lies shows nowhere else.
 
 use std::rc::Rc;
 

@@ -250,8 +250,8 @@ impl JobMeasure {
         [&self.read, &self.write, &self.trim].map(Series::count).iter().sum()
     }
 
-    /// Time of [`JobMeasure::transfer_count`]: from the first of them to the end of the last, or of a sync behind
-    /// writes.
+    /// When what [`JobMeasure::transfer_count`] counts happened: from the beginning of the first to the end of the
+    /// last, or of a sync behind writes.
     fn transfer_span(&self) -> Option<Span> {
         let is_synced = self.plan.operations_count || self.write.span.is_some();
         let syncs = self.sync.span.filter(|_| is_synced);
