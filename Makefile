@@ -7,7 +7,7 @@ ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 .PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean device-deep \
   fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries crash-marks \
   mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
-  sqlite-tools sqlite-tcl paper-ts-clock
+  sqlite-tools sqlite-tcl paper-ts-clock scoreboard
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -57,6 +57,11 @@ fuzz-deep: deps
 results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
+
+## scoreboard: every row of the papers, into docs/scoreboard.md (an hour of processor time; rows that differ are no error)
+scoreboard: deps
+	$(CARGO) build --release --package onewrite
+	$(ONEWRITE) paper --markdown docs/scoreboard.md || [ $$? -eq 1 ]
 
 ## crash-deep: at least 500,000 distinct crash states in each mode, of every kind of workload, into docs/marks.md and out/crash-deep (hours; ARGS='--only sdj')
 crash-deep: deps

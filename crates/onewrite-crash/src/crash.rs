@@ -57,7 +57,8 @@ fn explore_alone<S: Subject + Clone>(
 ) -> Result<Report, CrashError> {
     let mut explorer = Explorer::new(subject.clone(), plan.options);
     explorer.watch = Some(progress);
-    for workload in workloads {
+    for (workload, number) in workloads.into_iter().zip(0..) {
+        explorer.number = number;
         explorer.ledger().begin_workload();
         explorer.one_workload(&workload, plan)?;
         explorer.tell();

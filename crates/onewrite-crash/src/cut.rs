@@ -292,8 +292,8 @@ impl<S: Subject> Explorer<'_, S> {
         along: &Along<'_>,
         looked: LookedInside,
     ) -> Result<(), CrashError> {
-        let (cut, log, base) = (looked.cut, along.walkers.image.log(), base_of(workload));
-        let walk = Walk { judge, log, base, workload, inside: Some(cut), above: Vec::new(), run: None };
+        let (cut, log) = (looked.cut, along.walkers.image.log());
+        let walk = Walk { inside: Some(cut), ..Walk::of(workload, judge, log) };
         self.count_judgement();
         self.ledger().judged_inside_device += 1;
         let breach = match looked.outcome {

@@ -17,9 +17,10 @@ use crate::action::Workload;
 use crate::ahead::{Ahead, Looked};
 use crate::error::CrashError;
 use crate::explorer::Explorer;
+use crate::glance::{self, Glance};
 use crate::judge::{Breach, Judge};
 use crate::marks::{Recently, marks_of};
-use crate::mounted::{self, Verdict};
+use crate::mounted;
 use crate::options::ExploreOptions;
 use crate::plan::DEVICE_SHARE;
 use crate::recovery::Extended;
@@ -28,7 +29,8 @@ use crate::run::{Run, run};
 use crate::state_id::{Cut, StateId};
 use crate::states::{Choice, Sum, Walker, log_pages};
 use crate::subject::Subject;
-use crate::walk::{Walk, WalkPosition, base_of};
+use crate::verdict::Verdict;
+use crate::walk::{Walk, WalkPosition};
 
 /// Explores `workload` on `subject`.
 ///
@@ -101,8 +103,7 @@ impl<S: Subject> Explorer<'_, S> {
         let judge = Judge::new(&run.history, self.subject.promises(), self.options);
         self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events, self.subject.log_causes());
-        let base = base_of(workload);
-        let walk = Walk { judge: &judge, log: &log, base, workload, inside: None, above: Vec::new(), run: Some(run) };
+        let walk = Walk { run: Some(run), ..Walk::of(workload, &judge, &log) };
         self.catch_up(&walk, states)
     }
 
@@ -112,9 +113,9 @@ impl<S: Subject> Explorer<'_, S> {
         }
         self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events, self.subject.log_causes());
-        let base = base_of(workload);
-        let walk = Walk { judge, log: &log, base, workload, inside: None, above: Vec::new(), run: Some(run) };
-        let mut walker = Walker::new(run.base.clone(), Sum::of_base(base), &log, &self.options.geometry);
+        let walk = Walk { run: Some(run), is_glance: self.is_glance(), ..Walk::of(workload, judge, &log) };
+        let glance = walk.is_glance.then(|| self.glance_at(run, walk.base));
+        let mut walker = Walker::new(run.base.clone(), Sum::of_base(walk.base), &log, &self.options.geometry);
         let (mut place, mut recently) = (WalkPosition::default(), Recently::default());
         for (event, entry) in run.events.iter().enumerate() {
             if self.is_done() {
@@ -126,16 +127,29 @@ impl<S: Subject> Explorer<'_, S> {
             if place.happened < run.history.warm_up {
                 continue;
             }
-            if joined > 0 || again || event == 0 {
-                self.states_at(&walk, &walker, place, if again { 0 } else { joined })?;
+            let (is_place, joined) = match &glance {
+                Some(glance) => (glance.has(event), 0),
+                None => (joined > 0 || again || event == 0, if again { 0 } else { joined }),
+            };
+            if is_place {
+                self.states_at(&walk, &walker, place, joined)?;
             }
         }
         Ok(())
     }
 
+    /// Whether the present workload is judged at some places only.
+    pub(crate) fn is_glance(&self) -> bool {
+        self.only.is_none() && !self.number.is_multiple_of(self.options.thorough_every)
+    }
+
+    fn glance_at(&self, run: &Run, base: u64) -> Glance {
+        Glance::at(run, &mut Choices::new(self.options.seed ^ base).stream("glance", self.number))
+    }
+
     /// Prepares the ledger for the states of one workload's run, and enters what its mounted file system read as.
     fn open_door(&mut self, workload: &Workload, run: &Run) {
-        let share = self.shared_with_device;
+        let (share, is_glance) = (self.shared_with_device, self.is_glance());
         let ledger = self.ledger();
         if let Some(most) = share {
             let inside = ledger.report.states_by_kind.inside_device;
@@ -145,6 +159,7 @@ impl<S: Subject> Explorer<'_, S> {
             return;
         }
         ledger.report.workloads += 1;
+        ledger.report.glances += u64::from(is_glance);
         ledger.report.mounted += u64::from(!matches!(run.mounted, Verdict::Unknown));
         if let Verdict::Broken(breach) = &run.mounted {
             self.note(workload, &StateId::Mounted, Breach::clone(breach));
@@ -188,7 +203,7 @@ impl<S: Subject> Explorer<'_, S> {
                 _ => Ok(()),
             };
         }
-        let is_small = walker.pending.len() <= self.options.exhaustive_writes_max;
+        let is_small = !walk.is_glance && walker.pending.len() <= self.options.exhaustive_writes_max;
         for choice in self.choices(walk, walker, place, joined) {
             self.one(walk, walker, place, (choice, is_small))?;
             if self.is_done() {
@@ -216,6 +231,7 @@ impl<S: Subject> Explorer<'_, S> {
         let depth = walk.depth() as u64;
         let mut chance = Choices::new(self.options.seed ^ walk.base).stream("states", place.event as u64 ^ depth << 48);
         let (limit, samples) = match depth {
+            0 if walk.is_glance => (1, glance::STATES),
             0 => (self.options.exhaustive_writes_max, self.options.samples),
             _ => (2, 3),
         };

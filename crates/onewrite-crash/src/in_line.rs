@@ -130,11 +130,13 @@ impl<S: Subject> Explorer<'_, S> {
             // Saves the present workload's own backlogs.
             let backlogs = (std::mem::take(&mut self.backlog), std::mem::take(&mut self.fault_backlog));
             let extended = self.recoverer.extended;
+            let present = std::mem::replace(&mut self.number, number);
             self.ledger = Some(ledger);
             let end = self.attempt(|explorer| explorer.enter_one(&waiting.workload, plan, waiting.ahead)).err();
             self.end_workload(end, plan);
             (self.backlog, self.fault_backlog) = backlogs;
             self.recoverer.extended = extended;
+            self.number = present;
         }
     }
 

@@ -19,16 +19,7 @@ use crate::player::Player;
 use crate::recovery::{Extended, read_tree};
 use crate::run::{Run, in_memory};
 use crate::subject::{Purpose, Subject};
-
-/// The verdict on a mounted tree.
-pub(crate) enum Verdict {
-    /// It is as the workload left it.
-    Sound,
-    /// It has what nobody did, or lacks what somebody did.
-    Broken(Box<Breach>),
-    /// An operation failed halfway, and what it left is not known.
-    Unknown,
-}
+use crate::verdict::Verdict;
 
 /// Judges the mounted tree behind `workload`, whose run was `run`.
 ///

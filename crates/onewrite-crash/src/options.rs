@@ -42,6 +42,8 @@ pub struct ExploreOptions {
     pub nested_depth: u32,
     /// Whether the mounted file system is judged, too, not the states alone.
     pub reads_mounted: bool,
+    /// Every n-th workload is judged at every place, those between at ten or so; 1: all at every place.
+    pub thorough_every: u64,
     /// Number of violations after which the exploration ends.
     pub violations_max: usize,
 }
@@ -73,6 +75,7 @@ impl Default for ExploreOptions {
             nested_every: 50,
             nested_depth: 2,
             reads_mounted: true,
+            thorough_every: 1,
             violations_max: 1,
         }
     }

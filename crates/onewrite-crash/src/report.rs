@@ -93,7 +93,9 @@ pub struct Report {
     pub judged: u64,
     /// Number of workloads explored.
     pub workloads: u64,
-    /// Of these, how many had the tree of their mounted file system judged.
+    /// Of these, how many were judged at some places only.
+    pub glances: u64,
+    /// Of all, how many had the tree of their mounted file system judged.
     pub mounted: u64,
     /// Number of states that `e2fsck` also checked.
     pub e2fsck_runs: u64,

@@ -20,10 +20,10 @@ use crate::error::CrashError;
 use crate::history::History;
 use crate::in_memory::InMemory;
 use crate::model::Tree;
-use crate::mounted::Verdict;
 use crate::options::ExploreOptions;
 use crate::player::Player;
 use crate::subject::{Mounting, Purpose, Subject};
+use crate::verdict::Verdict;
 
 /// The outcome of a run.
 pub(crate) struct Run {

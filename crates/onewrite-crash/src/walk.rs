@@ -25,9 +25,17 @@ pub(crate) struct Walk<'w> {
     pub(crate) above: Vec<Cut>,
     /// The run, if this walk is along a run.
     pub(crate) run: Option<&'w Run>,
+    /// Whether the run is judged at some places only.
+    pub(crate) is_glance: bool,
 }
 
-impl Walk<'_> {
+impl<'w> Walk<'w> {
+    /// A walk that no cut led to, at every place.
+    pub(crate) fn of(workload: &'w Workload, judge: &'w Judge<'w>, log: &'w FxHashSet<Lpn>) -> Walk<'w> {
+        let base = base_of(workload);
+        Walk { judge, log, base, workload, inside: None, above: Vec::new(), run: None, is_glance: false }
+    }
+
     /// Number of cuts that led here.
     pub(crate) fn depth(&self) -> usize {
         self.above.len() + usize::from(self.inside.is_some())

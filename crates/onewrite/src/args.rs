@@ -503,6 +503,11 @@ pub struct Crash {
     /// Also check every COUNT-th state with `e2fsck -fn`, or `fsck.f2fs`; 0 checks none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
+
+    /// Of random workloads, judge every N-th at every place and those between at about ten: more workloads in the same
+    /// number of states; 1: all at every place.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..))]
+    pub thorough_every: u64,
     /// Let pages tear: a surviving page may have some new and some old sectors.
     #[arg(long)]
     pub torn_pages: bool,

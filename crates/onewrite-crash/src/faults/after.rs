@@ -47,8 +47,7 @@ impl<S: Subject> Explorer<'_, S> {
         let places = self.places(base, (&passed, outcome), &mut chance);
         let log = log_pages(&passed.events, self.subject.log_causes());
         let base_sum = Sum::of_base(base_of(workload));
-        let walk =
-            Walk { judge, log: &log, base: base_of(workload), workload, inside: None, above: Vec::new(), run: None };
+        let walk = Walk::of(workload, judge, &log);
         let mut walker = Walker::new(base.clone(), base_sum, &log, &self.options.geometry);
         let (mut place, mut looked) = (WalkPosition::default(), Vec::new());
         for (event, entry) in passed.events.iter().enumerate() {
@@ -100,7 +99,7 @@ impl<S: Subject> Explorer<'_, S> {
         let [cut] = cuts else { return Err(no_such_cut(cuts)) };
         let log = log_pages(&events, self.subject.log_causes());
         let base = base_of(workload);
-        let walk = Walk { judge: &judge, log: &log, base, workload, inside: None, above: Vec::new(), run: None };
+        let walk = Walk::of(workload, &judge, &log);
         let mut walker = Walker::new(start.0.clone(), Sum::of_base(base), &log, &self.options.geometry);
         let mut place = WalkPosition::default();
         for (event, entry) in events.iter().enumerate().take(cut.event + 1) {

@@ -106,6 +106,19 @@ fn a_file_system_that_reads_wrong_while_mounted_is_caught_made_smaller_and_repla
     assert_eq!((sound.judged, sound.violations.len()), (1, 0));
 }
 
+/// The broken workload is the second, so it is glanced at.
+#[test]
+fn a_workload_that_is_glanced_at_is_judged_at_its_end_and_replayed() {
+    let options = ExploreOptions { thorough_every: 15, states_max: 500, ..options() };
+    let workloads = ["create /b; sync", TWICE].map(|text| text.parse::<Workload>().expect("a script"));
+    let caught = crash(STALE, workloads, CrashPlan::new(&options), |_| ()).expect("the run");
+    assert_eq!((caught.workloads, caught.glances), (2, 1));
+    let violation = &caught.violations[0];
+    let workload: Workload = violation.workload.parse().expect("a workload's text is its own");
+    let again = replay(STALE, &workload, &violation.state, CrashPlan::new(&options)).expect("the same state");
+    assert_eq!(again.violations[0].what, violation.what);
+}
+
 #[test]
 fn what_nobody_knows_is_not_judged_and_a_replay_says_so() {
     let workload: Workload = "create /a; write /a 0 200000000 1".parse().expect("a script");

@@ -55,6 +55,23 @@ fn cuts_inside_a_device_and_faults_are_counted_the_same() {
     assert!(report.is_sound() && report.judged > 20, "{report:?}");
 }
 
+/// Between two workloads that are judged at every place, many more are.
+#[test]
+fn glances_are_counted_the_same_and_reach_many_workloads() {
+    let make = |pages: u64| -> Box<dyn PowerCut> {
+        Profile::load("nvme-share").expect("profile").device(Some(pages * PAGE_SIZE as u64)).expect("device")
+    };
+    let options = ExploreOptions { thorough_every: 15, ..options(1_500).on(make(8192).geometry()) };
+    let inside = CrashPlan { device: Some(&make), ..CrashPlan::new(&options) };
+    for plan in [CrashPlan::new(&options), inside] {
+        let report = assert_same(&Ext4Subject::new(Mode::Data), "random:40", plan);
+        let Report { workloads, glances, mounted, .. } = report;
+        assert!(report.is_sound() && glances >= 10 && mounted == workloads, "{report:?}");
+        assert_eq!(workloads - glances, workloads.div_ceil(15), "{report:?}");
+        assert_eq!(report.states_by_kind.inside_device > 0, plan.device.is_some(), "{report:?}");
+    }
+}
+
 #[test]
 fn faults_of_several_stretches_are_counted_the_same() {
     let options = options(600);

@@ -86,6 +86,8 @@ pub struct CrashExperiment {
     pub seed: u64,
     /// `e2fsck` checks every so many states, too; 0: none.
     pub e2fsck_every: u64,
+    /// Of an endless series, every n-th workload is judged at every place, the others at some; 1: all at every place.
+    pub thorough_every: u64,
     /// Whether pages tear.
     pub torn_pages: bool,
     /// Whether SHAREs tear.
@@ -147,6 +149,7 @@ impl CrashExperiment {
             states: 10_000,
             seed: 1,
             e2fsck_every: 1000,
+            thorough_every: 15,
             torn_pages: false,
             torn_shares: false,
             faults: false,
@@ -250,6 +253,12 @@ impl CrashExperiment {
         self.workload.starts_with(SWARM).then(|| SwarmMachine::of(self.seed))
     }
 
+    /// 1 for what is not an endless series of random workloads: each of those is there to be judged at every place.
+    fn thorough_every(&self) -> u64 {
+        let is_endless = self.workload.parse::<WorkloadSpec>().is_ok_and(|spec| spec.count().is_none());
+        if is_endless && !self.faults { self.thorough_every } else { 1 }
+    }
+
     fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
         let least = match subject {
             Explored::Ext4(_) => 32 * MIB,
@@ -268,6 +277,7 @@ impl CrashExperiment {
             seed: self.seed,
             states_max: self.states,
             e2fsck_every: self.e2fsck_every,
+            thorough_every: self.thorough_every(),
             ..ExploreOptions::default()
         };
         let geometry = match profile {

@@ -246,7 +246,7 @@ impl JournalResults {
             self.table(table, &mut text);
         }
         if !self.rows.0.is_empty() {
-            self.papers(&mut text);
+            text += &format!("## The papers beside it\n\n{}", self.rows.markdown());
         }
         if !self.false_recoveries.is_empty() {
             text += "\n## False recovery\n\n| log | trimmed behind its tail | states with log blocks missing | taken \
@@ -258,18 +258,6 @@ impl JournalResults {
             writeln!(text, "| {log} | {trimmed} | {} | {} |", kind.states, kind.believed).expect("a string");
         }
         text
-    }
-
-    fn papers(&self, text: &mut String) {
-        let counts = self.rows.tally().total();
-        let head = "| row | paper | measured | verdict | where | cases |\n|---|---|---|---|---|---|";
-        writeln!(text, "## The papers beside it\n\n{counts}.\n\n{head}").expect("a string");
-        for outcome in &self.rows.0 {
-            let Row { id, metric, paper, .. } = outcome.row();
-            let [value, words, places, cases] = outcome.cells().map(|cell| cell.replace('\n', " "));
-            writeln!(text, "| `{id}`: {metric} | {paper} | {value} | {words} | {places} | {cases} |")
-                .expect("a string");
-        }
     }
 
     fn table(&self, table: &Table, text: &mut String) {

@@ -105,6 +105,13 @@ impl Scores {
         Tally(tallies.filter(|(_, counts)| counts != &Counts::default()).collect())
     }
 
+    /// The counts, and all rows as one Markdown table.
+    pub fn markdown(&self) -> String {
+        let head = "| row | paper | measured | verdict | where | cases |\n|---|---|---|---|---|---|\n";
+        let rows: String = self.0.iter().map(Outcome::markdown).collect();
+        format!("{}.\n\n{head}{rows}", self.tally().total())
+    }
+
     /// All rows as one HTML page, with a table for each figure.
     pub fn html(&self) -> String {
         let mut groups: Vec<String> = Vec::new();
@@ -150,6 +157,12 @@ impl Outcome {
             Outcome::Failed(_, why) => nothing(format!("failed: {why}")),
             Outcome::NotRun(_, why) => nothing(format!("not run: {why}")),
         }
+    }
+
+    fn markdown(&self) -> String {
+        let Row { id, metric, paper, .. } = self.row();
+        let [figure, verdict, places, cases] = self.cells().map(|cell| cell.replace('|', "/").replace('\n', " "));
+        format!("| `{id}`: {metric} | {paper} | {figure} | {verdict} | {places} | {cases} |\n")
     }
 
     /// A line of the page's table.

@@ -8,10 +8,10 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub struct Paper {
     /// Rows of the scoreboard, or figures, tables and sections of the papers as `--list` names them (`fig-3-3`,
-    /// `003-table-3`). Without any, every row that can be run. Exits 1 if a row differs from its own terms, or fails; a
-    /// best case of the paper's direction and another size, and a row without an experiment, do not. Or `ts-clock`: the
-    /// figures 2-1 and 2-4 to 2-10 of the dissertation. Or `results`: every journal mode on four devices, as tables in
-    /// Markdown beside the papers' rows; takes 25 minutes of processor time.
+    /// `003-table-3`). Without any, all of them: an hour of processor time. Exits 1 if a row differs from its own
+    /// terms, or fails; a best case of the paper's direction and another size, and a row without an experiment, do
+    /// not. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of the dissertation. Or `results`: every journal mode on
+    /// four devices, as tables in Markdown beside the papers' rows; takes 25 minutes of processor time.
     pub ids: Vec<String>,
     /// With `ts-clock`: scale of the traces, caches and devices, from 0.0301 to 1 [default: 0.05].
     #[arg(long, value_name = "SHARE")]
@@ -26,6 +26,9 @@ pub struct Paper {
     /// Write a page to this file: the rows by figure; with `results` the tables; with `ts-clock` the charts.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write the rows to this file as a table in Markdown, with their counts.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
     /// With `ts-clock`: write all measurements as JSON to this file, or to standard output (-).
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,

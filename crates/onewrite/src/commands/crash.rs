@@ -113,6 +113,7 @@ fn experiment(args: &Crash) -> anyhow::Result<CrashExperiment> {
         states: args.states,
         seed: args.seed,
         e2fsck_every: args.e2fsck_every,
+        thorough_every: args.thorough_every,
         torn_pages: args.torn_pages,
         torn_shares: args.torn_shares,
         faults: args.faults,
@@ -150,6 +151,7 @@ fn summarise(report: &Report, seconds: f64, lists_marks: bool) {
         ("judged by a foreign checker, too", report.e2fsck_runs),
         ("judged in all", report.judged),
         ("mounted trees judged", report.mounted),
+        ("workloads judged at some places only", report.glances),
     ];
     lines.iter().for_each(|(name, count)| note!("  {name:34} {count:>9}"));
     marks::summarise(&report.marks, lists_marks);

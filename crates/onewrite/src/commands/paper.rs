@@ -17,12 +17,21 @@ use crate::progress::Bar;
 /// Exit code if a row differs from its own terms, or could not be measured.
 const ROW_DIFFERS: u8 = 1;
 
+/// Head of the table of rows.
+const HEAD: &str = "# Papers beside measurements\n\nMade by `onewrite paper --markdown FILE`; `make scoreboard` makes \
+                    the one of all rows. What a verdict asks is in `papers.md`, why rows differ in \
+                    `results-notes.md`.\n\n";
+
 /// Runs rows of the scoreboard and prints the paper's value beside the measured one. Ends with 1 if a row differs from
 /// its own terms or its experiment fails; a best case with the paper's direction alone, and a row without an
 /// experiment, do not.
 pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     refuse_unused(args)?;
-    let outputs = Outputs { json: args.json.as_ref(), files: args.html.iter().collect(), ..Outputs::default() };
+    let outputs = Outputs {
+        json: args.json.as_ref(),
+        files: args.html.iter().chain(&args.markdown).collect(),
+        ..Outputs::default()
+    };
     outputs.check(&[])?;
     let rows = paper::scoreboard()?;
     if args.list {
@@ -38,6 +47,9 @@ pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     let scores = scores(&chosen(&rows, &args.ids)?);
     if let Some(path) = &args.html {
         output::write(path, &scores.html())?;
+    }
+    if let Some(path) = &args.markdown {
+        output::write(path, &(HEAD.to_owned() + &scores.markdown()))?;
     }
     let (tally, total) = (scores.tally(), scores.tally().total());
     outln!("\n{}\n{total}", tally.table());
@@ -86,13 +98,12 @@ fn named<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
     Ok(named)
 }
 
-/// [`named`], without any id those that can be run. A row that is named alone must be one that can be run.
+/// [`named`]. A row that is named alone must be one that can be run.
 fn chosen<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
-    let mut chosen = named(rows, ids)?;
+    let chosen = named(rows, ids)?;
     if let Some(row) = chosen.iter().find(|row| ids.contains(&row.id) && !row.can_run()) {
         bail!("row `{}` cannot be run: {}", row.id, row.why_not().unwrap_or_default());
     }
-    chosen.retain(|row| !ids.is_empty() || row.can_run());
     Ok(chosen)
 }
 
@@ -137,6 +148,9 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
         Some(name) if args.ids != ["ts-clock"] => bail!("{name} is for `onewrite paper ts-clock`, alone"),
         _ if args.short && args.ids != ["results"] => bail!("--short is for `onewrite paper results`, alone"),
         _ if args.list && args.html.is_some() => bail!("--html is for rows that are run; leave --list out"),
+        _ if args.markdown.is_some() && (args.list || ["ts-clock", "results"].iter().any(|id| args.ids == [*id])) => {
+            bail!("--markdown is for rows that are run; ts-clock and results print Markdown anyway")
+        }
         _ => Ok(()),
     }
 }

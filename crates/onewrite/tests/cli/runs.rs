@@ -140,6 +140,8 @@ fn every_refusal_names_place_and_cure() {
         ("paper afs-blocks-oj --seed 2", "onewrite paper ts-clock"),
         ("paper table-3", "002-table-3 or 003-table-3"),
         ("paper --list --html page.html", "leave --list out"),
+        ("paper results --markdown rows.md", "print Markdown anyway"),
+        ("crash swarm:40 --thorough-every 0", "0 is not in 1.."),
         ("paper afs-blocks-oj --short", "onewrite paper results"),
         ("probe ideal --max 0", "begins with 65536 bytes"),
         ("run varmail --json none/x.json", "there is no directory none"),
@@ -241,7 +243,9 @@ fn paper_stands_beside_measured() {
 #[test]
 fn the_rows_of_a_figure_run_together_and_one_that_differs_ends_with_1() {
     let scratch = Scratch::new();
-    let shown = scratch.onewrite("paper fig-3-3 --html page.html").ok();
+    let shown = scratch.onewrite("paper fig-3-3 --html page.html --markdown rows.md").ok();
+    let rows = std::fs::read_to_string(scratch.path("rows.md")).expect("the table");
+    assert!(rows.contains("3 agree, 0 direction only") && rows.contains("| `afs-blocks-dj`: block writes"), "{rows}");
     assert_eq!(
         (shown.matches("agrees").count(), shown.lines().last()),
         (3, Some("3 agree, 0 direction only, 0 inputs, 0 differ, 0 failed, 0 not run"))
