@@ -114,7 +114,7 @@ impl<S: Subject> Explorer<'_, S> {
         self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events, self.subject.log_causes());
         let walk = Walk { run: Some(run), is_glance: self.is_glance(), ..Walk::of(workload, judge, &log) };
-        let glance = walk.is_glance.then(|| self.glance_at(run, walk.base));
+        let glance = walk.is_glance.then(|| Glance::at(run, self.options.seed ^ walk.base, self.number));
         let mut walker = Walker::new(run.base.clone(), Sum::of_base(walk.base), &log, &self.options.geometry);
         let (mut place, mut recently) = (WalkPosition::default(), Recently::default());
         for (event, entry) in run.events.iter().enumerate() {
@@ -131,7 +131,8 @@ impl<S: Subject> Explorer<'_, S> {
                 Some(glance) => (glance.has(event), 0),
                 None => (joined > 0 || again || event == 0, if again { 0 } else { joined }),
             };
-            if is_place {
+            // A state that is named may have been found at a glance, behind any event.
+            if is_place || self.only.is_some() {
                 self.states_at(&walk, &walker, place, joined)?;
             }
         }
@@ -140,11 +141,7 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// Whether the present workload is judged at some places only.
     pub(crate) fn is_glance(&self) -> bool {
-        self.only.is_none() && !self.number.is_multiple_of(self.options.thorough_every)
-    }
-
-    fn glance_at(&self, run: &Run, base: u64) -> Glance {
-        Glance::at(run, &mut Choices::new(self.options.seed ^ base).stream("glance", self.number))
+        self.only.is_none() && !glance::is_thorough(self.number, self.options)
     }
 
     /// Prepares the ledger for the states of one workload's run, and enters what its mounted file system read as.

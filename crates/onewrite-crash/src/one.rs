@@ -7,6 +7,7 @@ use crate::error::CrashError;
 use crate::explorer::Explorer;
 use crate::ledger::Ledger;
 use crate::plan::{CrashPlan, DEVICE_SHARE, MakeDevice};
+use crate::state_id::StateId;
 use crate::subject::Subject;
 
 /// Random outcomes tried at each internal point: one with recovery cut, one without.
@@ -24,6 +25,8 @@ impl<S: Subject> Explorer<'_, S> {
     /// # Errors
     /// If the workload cannot be run at all.
     pub(crate) fn one_workload(&mut self, workload: &Workload, plan: CrashPlan<'_>) -> Result<(), CrashError> {
+        let (options, flags) = (self.options, self.subject.flags());
+        let _named = NamedOnPanic(|| options.replay_command(workload, &StateId::Mounted.to_string(), flags.clone()));
         match (plan.faults, plan.device) {
             (true, _) => self.explore_faults(workload, 1),
             (false, None) => self.explore(workload),
@@ -86,10 +89,10 @@ impl<S: Subject> Explorer<'_, S> {
         plan.options.states_max.saturating_sub(states).clamp(POINTS_MIN, POINTS_MAX)
     }
 
-    /// Explores the share of cuts inside the device, after those at its door; none at a glance, for the two runs on a
-    /// device cost more than all else of it.
+    /// Explores the share of cuts inside the device, after those at its door; at a glance only those that are missing
+    /// once there are enough at the door, for the two runs on a device cost more than all else of it.
     fn inside(&mut self, workload: &Workload, make: &MakeDevice<'_>, plan: CrashPlan<'_>) -> Result<(), CrashError> {
-        if self.is_glance() {
+        if self.is_glance() && !self.ledger().is_done() {
             self.ledger().states_max = plan.options.states_max;
             return Ok(());
         }
@@ -98,6 +101,17 @@ impl<S: Subject> Explorer<'_, S> {
             return Ok(());
         }
         self.explore_device(make, workload, &DeviceCuts { points, chances: CHANCES, only: None })
+    }
+}
+
+/// Says on a panic which command runs the workload again in which it happened: the script of a bug.
+struct NamedOnPanic<F: Fn() -> String>(F);
+
+impl<F: Fn() -> String> Drop for NamedOnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("onewrite: it panicked in a workload; to run it again: {}", (self.0)());
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub struct ExploreOptions {
     pub nested_depth: u32,
     /// Whether the mounted file system is judged, too, not the states alone.
     pub reads_mounted: bool,
-    /// Every n-th workload is judged at every place, those between at ten or so; 1: all at every place.
+    /// One of so many workloads is judged at every place, the others at ten and at their end; at least 1.
     pub thorough_every: u64,
     /// Number of violations after which the exploration ends.
     pub violations_max: usize,

@@ -11,7 +11,7 @@ use crate::marks::MarkCounts;
 pub struct StatesByKind {
     /// From places where every subset of the unflushed writes was taken.
     pub subset: u64,
-    /// Drawn at random, from places with too many unflushed writes.
+    /// Drawn at random, from places with too many unflushed writes, or at a glance.
     pub sampled: u64,
     /// With a torn page: a part of it is new.
     pub torn_page: u64,

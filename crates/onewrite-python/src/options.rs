@@ -94,6 +94,7 @@ impl Options {
         self.take("states", &mut experiment.states, size::count)?;
         self.take("seed", &mut experiment.seed, parsed)?;
         self.take("e2fsck_every", &mut experiment.e2fsck_every, parsed)?;
+        self.take("thorough_every", &mut experiment.thorough_every, some(parsed))?;
         self.take("torn_pages", &mut experiment.torn_pages, flag)?;
         self.take("torn_shares", &mut experiment.torn_shares, flag)?;
         self.take("faults", &mut experiment.faults, flag)?;

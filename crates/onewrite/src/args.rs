@@ -504,10 +504,11 @@ pub struct Crash {
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
 
-    /// Of random workloads, judge every N-th at every place and those between at about ten: more workloads in the same
-    /// number of states; 1: all at every place.
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..))]
-    pub thorough_every: u64,
+    /// Of a series without an end (random, random-all, atomic, shares, swarm, scarce) judge one of N workloads at every
+    /// place, the others at ten random places and their end, a few states each; 1: all at every place [default: 15, of
+    /// scarce 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub thorough_every: Option<u64>,
     /// Let pages tear: a surviving page may have some new and some old sectors.
     #[arg(long)]
     pub torn_pages: bool,

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use onewrite_block::{
-    Cause, Completion, Counters, Device, Geometry, Lpn, Nanos, NextEvent, Operation, Page, Request, Token,
+    Cause, Completion, Counters, Device, Geometry, Lpn, MIB, Nanos, NextEvent, Operation, Page, Request, Token,
 };
 use onewrite_crash::{
-    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Promise, Report, Shrunk, Subject, Workload, crash,
-    minimise, replay,
+    Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Promise, Report, Shrunk, Subject, Workload,
+    crash, minimise, replay,
 };
 use onewrite_fs::ext4::Mode;
+use onewrite_fs::f2fs::FsyncMode;
 
 /// Content goes to the disk as it should; a read of content gives what was written first.
 struct Stale {
@@ -64,7 +65,7 @@ impl Device for Stale {
 #[derive(Clone, Copy)]
 struct StaleReads;
 
-impl Alter<Ext4Subject> for StaleReads {
+impl<S: Subject> Alter<S> for StaleReads {
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
         Box::new(Stale { inner: disk, first: BTreeMap::new(), reads: BTreeMap::new() })
     }
@@ -104,6 +105,17 @@ fn a_file_system_that_reads_wrong_while_mounted_is_caught_made_smaller_and_repla
     assert_eq!((again.judged, &again.violations[0].what), (1, &smaller.what));
     let sound = replay(SOUND, &workload, &smaller.state, CrashPlan::new(&options)).expect("the same state");
     assert_eq!((sound.judged, sound.violations.len()), (1, 0));
+}
+
+/// It writes in place, so that the second content has the place of the first.
+#[test]
+fn f2fs_that_reads_wrong_while_mounted_is_caught() {
+    let sound = F2fsSubject { in_place_below: 4_096, ..F2fsSubject::new(FsyncMode::default()) };
+    let options = options().with_size(64 * MIB);
+    assert_eq!(explored(sound, &options, 1).violations, []);
+    let caught = explored(Altered { sound, change: StaleReads }, &options, 1);
+    let violation = caught.violations.first().expect("the mounted tree shows it");
+    assert_eq!((violation.promise, violation.state.as_str()), (Promise::Reading, "mounted"), "{violation:?}");
 }
 
 /// The broken workload is the second, so it is glanced at.

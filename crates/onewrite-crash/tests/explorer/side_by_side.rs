@@ -3,10 +3,13 @@
 use onewrite_block::{PAGE_SIZE, PowerCut};
 use onewrite_crash::{
     Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, Name, Report, Subject, Workload, WorkloadSpec, crash,
+    replay,
 };
 use onewrite_device::Profile;
 use onewrite_fs::ext4::{Ext4, Mode};
 use onewrite_fs::{FsResult, Ino, RenameManner};
+
+const SOUND: Ext4Subject = Ext4Subject::new(Mode::Data);
 
 fn options(states_max: u64) -> ExploreOptions {
     ExploreOptions { e2fsck_every: 400, samples: 6, exhaustive_writes_max: 3, ..crate::support::options(states_max) }
@@ -67,7 +70,7 @@ fn glances_are_counted_the_same_and_reach_many_workloads() {
         let report = assert_same(&Ext4Subject::new(Mode::Data), "random:40", plan);
         let Report { workloads, glances, mounted, .. } = report;
         assert!(report.is_sound() && glances >= 10 && mounted == workloads, "{report:?}");
-        assert_eq!(workloads - glances, workloads.div_ceil(15), "{report:?}");
+        assert!(report.states >= 1_500 && (workloads - glances).abs_diff(workloads / 15) <= 1, "{report:?}");
         assert_eq!(report.states_by_kind.inside_device > 0, plan.device.is_some(), "{report:?}");
     }
 }
@@ -120,6 +123,40 @@ fn failures_are_the_same_and_in_the_same_order() {
     let subject = Altered { sound: Ext4Subject::new(Mode::Data), change: Forgetful };
     let report = assert_same(&subject, "random:30", CrashPlan::new(&options));
     assert_eq!(report.violations.len(), 7, "{report:?}");
+}
+
+/// A glance judges behind any event, and a walk past every place only where something new is there.
+#[test]
+fn what_is_found_at_a_glance_is_found_again_by_its_address() {
+    let options = ExploreOptions { violations_max: 20, thorough_every: 1_000, seed: 3, ..options(100_000) };
+    let subject = Altered { sound: SOUND, change: Forgetful };
+    let plan = CrashPlan::new(&options);
+    let thorough: Workload = "create /first; sync".parse().expect("a workload");
+    let spec: WorkloadSpec = "random:30".parse().expect("workload");
+    let workloads = std::iter::once(thorough).chain(spec.workloads(&subject, options.seed));
+    let report = crash(subject, workloads, plan, |_| ()).expect("the run");
+    let states: Vec<&str> = report.violations.iter().map(|it| it.state.as_str()).collect();
+    assert!(report.glances > 1 && states.iter().any(|state| state.ends_with(':')), "{} {states:?}", report.glances);
+    for violation in &report.violations {
+        let workload: Workload = violation.workload.parse().expect("a workload's text is its own");
+        let again = replay(subject, &workload, &violation.state, plan).expect(&violation.state);
+        assert_eq!(again.violations[0].what, violation.what, "{}", violation.state);
+    }
+}
+
+/// Ten places and the end, at most four states each, of which none counts as one of every subset.
+#[test]
+fn a_glance_adds_few_states_and_no_exhaustive_ones() {
+    let thorough = ExploreOptions { e2fsck_every: 0, nested_every: 0, ..ExploreOptions::default() };
+    let glancing = ExploreOptions { thorough_every: 1_000, ..thorough.clone() };
+    let spec: WorkloadSpec = "random:40".parse().expect("workload");
+    let of = |count, options| {
+        let report = crash(SOUND, spec.workloads(&SOUND, 1).take(count), CrashPlan::new(options), |_| ());
+        let report = report.expect("the run");
+        (report.states, report.states_by_kind.subset)
+    };
+    let ((first, subset), both, (all, _)) = (of(1, &glancing), of(2, &glancing), of(2, &thorough));
+    assert!((5..=44).contains(&(both.0 - first)) && both.1 == subset && all > both.0, "{first}, {both:?}, {all}");
 }
 
 /// A rename that panics: a bug in this program.

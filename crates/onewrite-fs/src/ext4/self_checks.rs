@@ -6,13 +6,16 @@ use onewrite_block::sync::Signal;
 use onewrite_block::{Choices, Executor, HostProfile, MIB, PAGE_SIZE, RamDisk, Time};
 
 use super::balloc::{Bit, set_bits};
+use super::format::InodeNo;
 use super::format::group::BLOCK_UNINIT;
 use super::mkfs::{MkfsOptions, plan};
 use super::volume::Volume;
 use super::{Ext4, Mode, MountOptions};
 use crate::api::{Allocation, FileSystem, FileView, Manner, NewNode, Position};
+use crate::atomic::AtomicFiles;
 use crate::block::BlockNo;
 use crate::content::Content;
+use crate::drafts::Spills;
 
 /// Runs `work` on the volume of a new, mounted file system.
 fn on_volume<T: 'static>(work: impl AsyncFnOnce(&Rc<Volume>) -> T + 'static) -> T {
@@ -166,6 +169,25 @@ fn a_commit_sees_reserved_blocks_that_no_page_needs() {
         drop(handle);
         volume.groups().reserve(1);
         volume.commit_now().await.expect("a commit");
+    });
+}
+
+/// What a write in steps leaves that failed before its first one: a spill file without pages, and a size.
+#[test]
+fn a_spill_file_without_pages_gives_its_blocks_back_at_the_commit() {
+    on_mount(Mode::Data, async |fs| {
+        let ino = fs.create(fs.root(), b"f", NewNode::FILE).await.expect("a file");
+        let draft = fs.begin_draft().expect("a draft");
+        fs.claim(draft, ino).await.expect("a claim");
+        let volume = fs.volume();
+        let node = volume.inodes().get(InodeNo(ino.0 as u32)).expect("it is open");
+        volume.atomics().promise(draft, &node, 0..9).await.expect("room");
+        let promised = volume.groups().reserved_blocks();
+        assert!(promised >= 9, "{promised} blocks for 9 pages");
+        volume.atomics().end_promise(draft, &node);
+        fs.draft_set_size(draft, ino, 5_000).await.expect("a size");
+        fs.commit_drafts(&[draft]).await.expect("a commit");
+        assert_eq!((volume.contents().check_delayed(), volume.groups().reserved_blocks()), (Ok(()), 0));
     });
 }
 

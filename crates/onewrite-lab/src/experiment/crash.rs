@@ -20,6 +20,8 @@ use crate::sqlite::{SqliteProof, SqliteProved, prove};
 use crate::workload::filebench::Personality;
 use crate::workload::postmark;
 
+/// Of random workloads one of so many is judged at every place.
+const THOROUGH_EVERY: u64 = 15;
 /// How the name of workloads begins that marks guide.
 const GUIDED: &str = "guided:";
 /// How the name of workloads begins whose seed gives the image and the log, too.
@@ -86,8 +88,9 @@ pub struct CrashExperiment {
     pub seed: u64,
     /// `e2fsck` checks every so many states, too; 0: none.
     pub e2fsck_every: u64,
-    /// Of an endless series, every n-th workload is judged at every place, the others at some; 1: all at every place.
-    pub thorough_every: u64,
+    /// Of an endless series, one of so many workloads is judged at every place, the others at some; by default
+    /// 15, of `scarce` 1, for its runs are long.
+    pub thorough_every: Option<u64>,
     /// Whether pages tear.
     pub torn_pages: bool,
     /// Whether SHAREs tear.
@@ -149,7 +152,7 @@ impl CrashExperiment {
             states: 10_000,
             seed: 1,
             e2fsck_every: 1000,
-            thorough_every: 15,
+            thorough_every: None,
             torn_pages: false,
             torn_shares: false,
             faults: false,
@@ -254,9 +257,18 @@ impl CrashExperiment {
     }
 
     /// 1 for what is not an endless series of random workloads: each of those is there to be judged at every place.
-    fn thorough_every(&self) -> u64 {
-        let is_endless = self.workload.parse::<WorkloadSpec>().is_ok_and(|spec| spec.count().is_none());
-        if is_endless && !self.faults { self.thorough_every } else { 1 }
+    fn thorough_every(&self) -> Result<u64, LabError> {
+        let spec = self.workload.parse::<WorkloadSpec>().ok().filter(|spec| spec.count().is_none() && !self.faults);
+        match (self.thorough_every, spec) {
+            (Some(0), _) => refused("--thorough-every 0: at least 1 is needed, which judges all at every place"),
+            (Some(every), Some(_)) => Ok(every),
+            (Some(_), None) => refused(format!(
+                "--thorough-every is for series without an end, judged at cuts, such as random:60; leave it out for {}",
+                if self.faults { "--faults" } else { &self.workload }
+            )),
+            (None, Some(WorkloadSpec::Scarce(_)) | None) => Ok(1),
+            (None, Some(_)) => Ok(THOROUGH_EVERY),
+        }
     }
 
     fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
@@ -277,7 +289,7 @@ impl CrashExperiment {
             seed: self.seed,
             states_max: self.states,
             e2fsck_every: self.e2fsck_every,
-            thorough_every: self.thorough_every(),
+            thorough_every: self.thorough_every()?,
             ..ExploreOptions::default()
         };
         let geometry = match profile {

@@ -161,8 +161,9 @@ impl Outcome {
 
     fn markdown(&self) -> String {
         let Row { id, metric, paper, .. } = self.row();
-        let [figure, verdict, places, cases] = self.cells().map(|cell| cell.replace('|', "/").replace('\n', " "));
-        format!("| `{id}`: {metric} | {paper} | {figure} | {verdict} | {places} | {cases} |\n")
+        let [figure, verdict, places, cases] = self.cells();
+        let cells = [format!("`{id}`: {metric}"), paper.to_string(), figure, verdict, places, cases];
+        format!("| {} |\n", cells.map(|cell| cell.replace('|', "/").replace('\n', " ")).join(" | "))
     }
 
     /// A line of the page's table.

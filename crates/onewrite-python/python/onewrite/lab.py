@@ -101,6 +101,7 @@ class CrashOptions(DeviceOptions, total=False):
     states: int
     seed: int
     e2fsck_every: int
+    thorough_every: int
     torn_pages: bool
     torn_shares: bool
     faults: bool

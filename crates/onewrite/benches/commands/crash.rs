@@ -26,7 +26,8 @@ fn ours(scratch: &Path, mode: &str, device: &str) -> f64 {
     let mut command = Command::new(OURS);
     let chooser = if mode == "f2fs" { "--fs" } else { "--mode" };
     command.current_dir(scratch).args(["-q", "crash", "random:60", "--jobs", "1", chooser, mode]);
-    command.args(["--states", &STATES.to_string()]);
+    // Glances take two runs for some forty states; what they cost says little of the speed of judging.
+    command.args(["--states", &STATES.to_string(), "--thorough-every", "1"]);
     if !device.is_empty() {
         command.args(["--device", device]);
     }

@@ -148,8 +148,9 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
         Some(name) if args.ids != ["ts-clock"] => bail!("{name} is for `onewrite paper ts-clock`, alone"),
         _ if args.short && args.ids != ["results"] => bail!("--short is for `onewrite paper results`, alone"),
         _ if args.list && args.html.is_some() => bail!("--html is for rows that are run; leave --list out"),
-        _ if args.markdown.is_some() && (args.list || ["ts-clock", "results"].iter().any(|id| args.ids == [*id])) => {
-            bail!("--markdown is for rows that are run; ts-clock and results print Markdown anyway")
+        _ if args.list && args.markdown.is_some() => bail!("--markdown is for rows that are run; leave --list out"),
+        _ if args.markdown.is_some() && ["ts-clock", "results"].iter().any(|id| args.ids == [*id]) => {
+            bail!("--markdown is for rows; ts-clock and results print Markdown by themselves")
         }
         _ => Ok(()),
     }

@@ -9,6 +9,22 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
+fn one_of_so_many_random_workloads_is_thorough_and_every_one_of_a_list() {
+    let scratch = Scratch::new();
+    let glances = |words: &str| {
+        let report = json(&scratch.onewrite(&format!("crash {words} --json -")).ok());
+        ["glances", "workloads"].map(|name| report[name].as_u64().expect("a count"))
+    };
+    let [glanced, workloads] = glances("random:8 --thorough-every 2 --states 900");
+    assert!(workloads > 3 && glanced.abs_diff(workloads / 2) <= 1, "{glanced} of {workloads}");
+    let [glanced, workloads] = glances("random:8 --states 900");
+    assert!(glanced > workloads / 2, "{glanced} of {workloads}");
+    for words in ["ace:1 --states 300", "random:8 --faults --states 100", "scarce:3 --fs f2fs --states 300"] {
+        assert_eq!(glances(words)[0], 0, "{words}");
+    }
+}
+
+#[test]
 fn a_report_is_json_alone_on_standard_output_and_the_same_for_a_seed() {
     let scratch = Scratch::new();
     let run = |seed| {

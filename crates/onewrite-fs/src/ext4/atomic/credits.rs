@@ -24,11 +24,12 @@ pub(super) const NAME_CREDITS: usize = ENTRY_CREDITS + REMOVE_CREDITS + 4 + 2 * 
 
 /// What the commit of a file takes in `group_count` groups: blocks that it may change, and free blocks.
 pub(super) fn of_file(file: &FileOf<Volume>, group_count: usize) -> Cost {
-    if !file.is_changed() {
-        return Cost::default();
-    }
+    // A spill file takes its blocks without a change, too: for pages that are promised, and for its tree.
     if let Some(spill) = &file.plan.spill {
         return with_spill(file, spill, group_count);
+    }
+    if !file.is_changed() {
+        return Cost::default();
     }
     let plan = &file.plan;
     let (private, new) = (file.private.count() as usize, plan.new.count() as usize);
