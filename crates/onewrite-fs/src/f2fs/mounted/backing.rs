@@ -131,7 +131,10 @@ impl Backing for Volume {
             let found = Found { over: Some(block), ..Found::new(slot, pages.start, kind, 0) };
             return Ok(Target::Room { count, found });
         }
-        let room = self.space.borrow().run_of(kind, most);
+        // In the reserve that a checkpoint opened there is room for what it is to bring in, not for other writeback.
+        let may_go = !self.space.borrow().is_for_staged() || file.is_directory() || self.is_staged(file, pages.start);
+        onewrite_block::reached!("writeback leaves a checkpoint its reserve", !may_go);
+        let room = if may_go { self.space.borrow().run_of(kind, most) } else { 0 };
         if room == 0 {
             onewrite_block::reached!("log of content has no room");
             // The next checkpoint makes room; the page stays dirty until then.

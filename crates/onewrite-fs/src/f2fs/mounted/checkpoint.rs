@@ -71,9 +71,11 @@ impl Checkpoints<'_> {
         self.cleaner().note_age();
         self.syncs().wait_for_rounds().await?;
         self.wait_for_stage().await;
-        let writes_content = reason == Reason::Mount || self.stage.is_some();
-        let reserve = if writes_content { Reserve::ForAll } else { Reserve::ForNodes };
-        self.space.borrow_mut().open_reserve(reserve);
+        self.space.borrow_mut().open_reserve(match reason {
+            Reason::Mount => Reserve::ForAll,
+            _ if self.stage.is_some() => Reserve::ForStaged,
+            _ => Reserve::ForNodes,
+        });
         self.bring_in_names().await?;
         let gate = ClosedGate::close(&self.gate, self.pages.progress());
         onewrite_block::reached!("checkpoint waits for content under way", !self.gate.is_quiet());

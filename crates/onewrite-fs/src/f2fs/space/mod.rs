@@ -59,7 +59,10 @@ pub(in crate::f2fs) enum Reserve {
     /// All of it for nodes and names, and on whole ground nothing for content: writeback goes on until the gate of a
     /// checkpoint closes, and would leave none.
     ForNodes,
-    /// All of it for all: only the mount writes, or a checkpoint that needs room for pages of a staging area.
+    /// All of it for nodes, names and the pages that only a staging area has. On whole ground other writeback leaves it
+    /// alone ([`Space::is_for_staged`]).
+    ForStaged,
+    /// All of it for all: only the mount writes.
     ForAll,
 }
 
@@ -296,6 +299,11 @@ impl Space {
     pub(super) fn open_reserve(&mut self, reserve: Reserve) {
         self.reserve = reserve;
         self.look_again();
+    }
+
+    /// Whether what is free belongs to a checkpoint and to staged pages: on whole ground no log finds room in between.
+    pub(super) fn is_for_staged(&self) -> bool {
+        self.sections.are_whole() && self.reserve == Reserve::ForStaged && self.free.count() <= self.reserved()
     }
 
     /// Whether the whole reserve is there, so that recovery finds room after an fsync.

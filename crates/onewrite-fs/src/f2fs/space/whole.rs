@@ -29,7 +29,7 @@ impl Space {
     pub(super) fn kept_from(&self, kind: LogKind) -> usize {
         let is_content = matches!(kind, LogKind::WarmData | LogKind::ColdData);
         match (self.reserve, self.sections.are_whole()) {
-            (Reserve::ForAll, _) => 0,
+            (Reserve::ForAll | Reserve::ForStaged, _) => 0,
             (Reserve::ForNodes, is_whole) if !(is_whole && is_content) => 0,
             (_, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size(),
             _ => self.reserved(),

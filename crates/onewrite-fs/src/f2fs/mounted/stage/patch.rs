@@ -25,6 +25,12 @@ impl Volume {
         self.stage.as_ref().map_or(0, |stage| stage.pending.borrow().staged.len())
     }
 
+    /// Whether only the staging area has a page, so that the next checkpoint brings it in.
+    pub(in crate::f2fs::mounted) fn is_staged(&self, file: &File, index: u64) -> bool {
+        let of = |stage: &Stage| stage.pending.borrow().staged.contains_key(&(file.number(), index));
+        self.stage.as_ref().is_some_and(of)
+    }
+
     /// Whether the logs of a file's content go on. If they do, a page that is dirty behind a sync was written to again.
     fn has_room_for_content(&self, file: &File) -> bool {
         let space = self.space.borrow();
