@@ -58,7 +58,7 @@ results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## scoreboard: every row of the papers, into docs/scoreboard.md (an hour of processor time; rows that differ are no error)
+## scoreboard: every row of the papers, into docs/scoreboard.md (half an hour of processor time; rows that differ are no error)
 scoreboard: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper --markdown docs/scoreboard.md || [ $$? -eq 1 ]

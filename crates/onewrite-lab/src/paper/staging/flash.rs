@@ -67,6 +67,7 @@ impl OnFlash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::filebench::{Length, Personality};
 
     #[test]
     fn the_device_has_the_units_that_are_asked_for() {
@@ -90,5 +91,15 @@ mod tests {
             let cleaning = result.onewrite.fs.unwrap().cleaning.unwrap();
             assert!(cleaning.segments > 10 && result.onewrite.device.erases > 100, "{cleaning:?}");
         }
+    }
+
+    /// Writeback took the rest of the reserve that a checkpoint opened for staged pages: no block was left for nodes.
+    #[test]
+    fn writeback_leaves_a_checkpoint_with_staged_pages_its_reserve() {
+        let (personality, length) = (Personality::Fileserver, Length::Operations(60_000));
+        let work = Work::Personality { personality, files: Some(1_300), length, compressible_percent: 0 };
+        let place = OnFlash { bytes: 384 * MIB, cache_bytes: 384 * MIB, part: 16, ..OnFlash::staged(32 * MIB) };
+        let result = place.run(&work).unwrap();
+        assert!(result.onewrite.fs.unwrap().cleaning.unwrap().segments > 10);
     }
 }
