@@ -4,16 +4,20 @@
 //! with strace, git 2.39): what `git init` makes, the pack, which it receives in pieces of 4 KiB, syncs and renames,
 //! the pack's index likewise, names, then each file of the tree by path, at last the index. A clone of one commit, for
 //! the paper's 20 GB are *source*. Git packs alike with one version and one thread, so figures depend on its version.
+//! What it knows of this machine (times, inodes, users, the path of the source) is recorded as the same for all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::LabError;
 
 /// The commit that is cloned.
 const COMMIT: &str = "c9fd352fd9a4407857590bf9dcde6577581f1f79";
+/// The path of the source, as recorded.
+const SOURCE: &str = "file:///onewrite";
 /// Bytes of one write to a pack and to anything else.
 const PACK_PIECE: usize = 4096;
 const PIECE: usize = 8192;
@@ -75,7 +79,17 @@ impl Recording {
         let fetch = ["-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--depth=1", server, &source];
         git(clone, &[&fetch[..], &[commit.trim()]].concat())?;
         git(clone, &["checkout", "--quiet", "FETCH_HEAD"])?;
-        read_back(clone)
+        let mut recording = read_back(clone)?;
+        for file in &mut recording.files {
+            match file.path.to_str() {
+                Some(".git/FETCH_HEAD") => {
+                    file.bytes = String::from_utf8_lossy(&file.bytes).replace(&source, SOURCE).into_bytes();
+                }
+                Some(".git/index") => put_same_stat(&mut file.bytes).ok_or("its index is of another format")?,
+                _ => (),
+            }
+        }
+        Ok(recording)
     }
 
     /// A few files like git's, for tests without it.
@@ -103,7 +117,9 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Scratch, String> {
-        let path = std::env::temp_dir().join(format!("onewrite-clone-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("onewrite-clone-{}-{number}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Scratch(path))
     }
@@ -118,10 +134,36 @@ impl Drop for Scratch {
 
 /// The output of a git command.
 fn git(directory: &Path, arguments: &[&str]) -> Result<String, String> {
-    let done = Command::new("git").arg("-C").arg(directory).args(arguments).output();
+    let committer = [("NAME", "onewrite"), ("EMAIL", "onewrite@localhost"), ("DATE", "2026-11-01T00:00:00Z")];
+    let committer = committer.map(|(name, value)| (format!("GIT_COMMITTER_{name}"), value));
+    let done = Command::new("git").envs(committer).arg("-C").arg(directory).args(arguments).output();
     let done = done.map_err(|error| error.to_string())?;
     let (output, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     if done.status.success() { Ok(output.into_owned()) } else { Err(format!("git {}: {errors}", arguments.join(" "))) }
+}
+
+/// Puts times and numbers into an index that are the same for each clone; `None` if it is not of version 2. They vary
+/// from entry to entry, as real ones do: an index hardly compresses. Its sum is left out.
+fn put_same_stat(index: &mut [u8]) -> Option<()> {
+    const HEAD: usize = 12;
+    const STAT_AND_ID: usize = 62;
+    let count = u32::from_be_bytes(index.get(8..HEAD)?.try_into().ok()?);
+    let mut at = if index.starts_with(b"DIRC\0\0\0\x02") { HEAD } else { return None };
+    for number in 0..count {
+        let name = index.get(at + STAT_AND_ID..)?.iter().position(|byte| *byte == 0)?;
+        let entry = &mut index[at..at + STAT_AND_ID];
+        let time = number.wrapping_mul(0x9e37_79b1).to_be_bytes();
+        // Times of change and of content, each in seconds and nanoseconds; device, inode; mode; user, group.
+        entry[..24].fill(0);
+        entry[4..8].copy_from_slice(&time);
+        entry[12..16].copy_from_slice(&time);
+        entry[20..24].copy_from_slice(&number.to_be_bytes());
+        entry[28..36].fill(0);
+        at += (STAT_AND_ID + name + 8) & !7;
+    }
+    let sum = index.len().checked_sub(20)?;
+    index[sum..].fill(0);
+    Some(())
 }
 
 /// The files of a clone in the order in which git writes them.
@@ -162,6 +204,18 @@ fn written(clone: &Path, path: &Path, way: Way) -> Result<Written, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_clones_are_recorded_alike() {
+        let (first, second) = match (Recording::make(), Recording::make()) {
+            (Ok(first), Ok(second)) => (first, second),
+            (first, _) => return onewrite_testing::skipped!("{:?}", first.err()),
+        };
+        let differs = |(one, other): &(&Written, &Written)| one != other;
+        let pairs = first.files.iter().zip(&second.files);
+        let different: Vec<_> = pairs.filter(differs).map(|(one, _)| one.path.clone()).collect();
+        assert!(different.is_empty() && first.files.len() == second.files.len(), "{different:?}");
+    }
 
     #[test]
     fn a_clone_has_a_synced_pack_before_the_tree_and_the_index_last() {
