@@ -81,7 +81,7 @@ impl<S: Subject> Explorer<'_, S> {
     ) -> Result<(), CrashError> {
         let mut above = walk.above.clone();
         above.push(Cut { event: place.event, choice: choice.clone() });
-        self.cut_recovery(&Walk { above, is_glance: false, ..*walk }, state, place)
+        self.cut_recovery(&Walk { above, ..*walk }, state, place)
     }
 
     /// Explores cuts inside the recovery of `image`, the state after the cuts of `walk`.

@@ -139,9 +139,9 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
-    /// Whether the present workload is judged at some places only.
+    /// Whether the present workload is judged at some places only. One that is replayed is the first, so it is not.
     pub(crate) fn is_glance(&self) -> bool {
-        self.only.is_none() && !glance::is_thorough(self.number, self.options)
+        !glance::is_thorough(self.number, self.options)
     }
 
     /// Prepares the ledger for the states of one workload's run, and enters what its mounted file system read as.

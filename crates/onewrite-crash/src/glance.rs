@@ -21,12 +21,8 @@ pub(crate) const STATES: usize = 4;
 /// [`ExploreOptions::thorough_every`], drawn, since workloads take turns in their shape.
 pub(crate) fn is_thorough(number: u64, options: &ExploreOptions) -> bool {
     let (block, place) = (number / options.thorough_every, number % options.thorough_every);
-    place
-        == if block == 0 {
-            0
-        } else {
-            Choices::new(options.seed).stream("thorough", block).below(options.thorough_every)
-        }
+    let drawn = || Choices::new(options.seed).stream("thorough", block).below(options.thorough_every);
+    place == if block == 0 { 0 } else { drawn() }
 }
 
 /// The events of a run behind which states are judged.

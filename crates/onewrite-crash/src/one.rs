@@ -104,13 +104,13 @@ impl<S: Subject> Explorer<'_, S> {
     }
 }
 
-/// Says on a panic which command runs the workload again in which it happened: the script of a bug.
+/// Prints, if a panic ends the workload, the command that runs it again.
 struct NamedOnPanic<F: Fn() -> String>(F);
 
 impl<F: Fn() -> String> Drop for NamedOnPanic<F> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("onewrite: it panicked in a workload; to run it again: {}", (self.0)());
+            eprintln!("onewrite: a workload panicked; this runs it again: {}", (self.0)());
         }
     }
 }
@@ -126,4 +126,28 @@ fn points_inside(ledger: &mut Ledger, most: u64) -> u64 {
     let is_first = ledger.judged_inside_device == 0;
     let points = due.max(missing).max(if is_first { POINTS_MIN } else { 0 }).min(POINTS_MAX);
     if ledger.is_done() || !is_full && points < POINTS_MIN { 0 } else { points }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn only_a_panic_has_the_workload_named() {
+        let asked = Cell::new(0);
+        let name = || {
+            asked.set(asked.get() + 1);
+            "its command".to_owned()
+        };
+        drop(NamedOnPanic(name));
+        assert_eq!(asked.get(), 0);
+        let panicking = AssertUnwindSafe(|| {
+            let _named = NamedOnPanic(name);
+            panic!("as a file system with a bug");
+        });
+        assert!(catch_unwind(panicking).is_err() && asked.get() == 1);
+    }
 }

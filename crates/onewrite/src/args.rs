@@ -503,7 +503,6 @@ pub struct Crash {
     /// Also check every COUNT-th state with `e2fsck -fn`, or `fsck.f2fs`; 0 checks none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
-
     /// Of a series without an end (random, random-all, atomic, shares, swarm, scarce) judge one of N workloads at every
     /// place, the others at ten random places and their end, a few states each; 1: all at every place [default: 15, of
     /// scarce 1].

@@ -89,7 +89,7 @@ pub struct CrashExperiment {
     /// `e2fsck` checks every so many states, too; 0: none.
     pub e2fsck_every: u64,
     /// Of an endless series, one of so many workloads is judged at every place, the others at some; by default
-    /// 15, of `scarce` 1, for its runs are long.
+    /// 15, but 1 for `scarce`, whose runs are long.
     pub thorough_every: Option<u64>,
     /// Whether pages tear.
     pub torn_pages: bool,

@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub struct Paper {
     /// Rows of the scoreboard, or figures, tables and sections of the papers as `--list` names them (`fig-3-3`,
-    /// `003-table-3`). Without any, all of them: an hour of processor time. Exits 1 if a row differs from its own
+    /// `003-table-3`). Without any, all of them: half an hour of processor time. Exits 1 if a row differs from its own
     /// terms, or fails; a best case of the paper's direction and another size, and a row without an experiment, do
     /// not. Or `ts-clock`: the figures 2-1 and 2-4 to 2-10 of the dissertation. Or `results`: every journal mode on
     /// four devices, as tables in Markdown beside the papers' rows; takes 25 minutes of processor time.

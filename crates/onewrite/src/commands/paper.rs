@@ -19,8 +19,9 @@ const ROW_DIFFERS: u8 = 1;
 
 /// Head of the table of rows.
 const HEAD: &str = "# Papers beside measurements\n\nMade by `onewrite paper --markdown FILE`; `make scoreboard` makes \
-                    the one of all rows. What a verdict asks is in `papers.md`, why rows differ in \
-                    `results-notes.md`.\n\n";
+                    the one of all rows. What a verdict asks is in `papers.md`; why rows differ is in \
+                    `results-notes.md` (journals, databases), `ts-clock.md` (caches) and `f2fs.md` (cleaning, \
+                    staging).\n\n";
 
 /// Runs rows of the scoreboard and prints the paper's value beside the measured one. Ends with 1 if a row differs from
 /// its own terms or its experiment fails; a best case with the paper's direction alone, and a row without an

@@ -131,7 +131,7 @@ impl Backing for Volume {
             let found = Found { over: Some(block), ..Found::new(slot, pages.start, kind, 0) };
             return Ok(Target::Room { count, found });
         }
-        // In the reserve that a checkpoint opened there is room for what it is to bring in, not for other writeback.
+        // The reserve is for what the checkpoint brings in. Other writeback would leave no block for nodes.
         let may_go = !self.space.borrow().is_for_staged() || file.is_directory() || self.is_staged(file, pages.start);
         onewrite_block::reached!("writeback leaves a checkpoint its reserve", !may_go);
         let room = if may_go { self.space.borrow().run_of(kind, most) } else { 0 };

@@ -59,8 +59,8 @@ pub(in crate::f2fs) enum Reserve {
     /// All of it for nodes and names, and on whole ground nothing for content: writeback goes on until the gate of a
     /// checkpoint closes, and would leave none.
     ForNodes,
-    /// All of it for nodes, names and the pages that only a staging area has. On whole ground other writeback leaves it
-    /// alone ([`Space::is_for_staged`]).
+    /// All of it for nodes, names and pages that only a staging area has; on whole ground none of it for other
+    /// writeback ([`Space::is_for_staged`]).
     ForStaged,
     /// All of it for all: only the mount writes.
     ForAll,
@@ -301,7 +301,8 @@ impl Space {
         self.look_again();
     }
 
-    /// Whether what is free belongs to a checkpoint and to staged pages: on whole ground no log finds room in between.
+    /// Whether nothing is free but the reserve, and a checkpoint has opened that for nodes and staged pages. Asked on
+    /// whole ground only; elsewhere logs still find room in used segments.
     pub(super) fn is_for_staged(&self) -> bool {
         self.sections.are_whole() && self.reserve == Reserve::ForStaged && self.free.count() <= self.reserved()
     }
