@@ -4,9 +4,9 @@ CARGO ?= cargo
 OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
-.PHONY: demo test python-wheel check deny bench results kernel-parity group-commit vm doc deps clean device-deep \
-  fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries crash-marks \
-  mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
+.PHONY: demo test python-wheel check deny bench results mechanisms kernel-parity group-commit vm doc deps clean \
+  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries \
+  crash-marks mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
   sqlite-tools sqlite-tcl paper-ts-clock scoreboard
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
@@ -57,6 +57,13 @@ fuzz-deep: deps
 results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
+
+## mechanisms: every mechanism beside the others on four devices, into docs/mechanisms.md and out/mechanisms.html (minutes)
+mechanisms: deps
+	@mkdir -p $(OUT)
+	$(CARGO) build --release --package onewrite
+	$(ONEWRITE) paper mechanisms --html $(OUT)/mechanisms.html > $(OUT).mechanisms
+	mv $(OUT).mechanisms docs/mechanisms.md
 
 ## scoreboard: every row of the papers, into docs/scoreboard.md (half an hour of processor time; rows that differ are no error)
 scoreboard: deps

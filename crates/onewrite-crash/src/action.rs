@@ -144,6 +144,9 @@ pub enum Action {
     },
     /// Waits for this many milliseconds of virtual time; commits and checkpoints that are due by age happen.
     Pause(u64),
+    /// Only in a setup: the power fails, at a moment behind the last sync that this number draws, and what follows is
+    /// another life of the file system.
+    Cut(u64),
 }
 
 /// A range of an [`Action::Share`]; offsets and length are multiples of 4 KiB.
@@ -296,6 +299,7 @@ impl fmt::Display for Action {
                 write!(f, "share{parts}{}", if *lazily { " lazily" } else { "" })
             }
             Action::Pause(millis) => write!(f, "pause {millis}"),
+            Action::Cut(number) => write!(f, "cut {number}"),
         }
     }
 }
@@ -381,6 +385,7 @@ impl FromStr for Action {
                 Action::Share { parts, lazily: count % 5 == 2 }
             }
             ("pause", 2) => Action::Pause(number(1)?),
+            ("cut", 2) => Action::Cut(number(1)?),
             _ => return Err(refuse("no such action, or the wrong number of words")),
         })
     }
@@ -389,7 +394,7 @@ impl FromStr for Action {
 /// A setup, a warm-up, then tasks side by side. No power cut falls into the setup or the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Workload {
-    /// One task runs it first, then unmounts cleanly.
+    /// One task runs it first, then unmounts cleanly, or a cut ends it.
     pub setup: Vec<Action>,
     /// One task runs it after the mount, before the tasks begin: to fill the log, for example.
     pub warm_up: Vec<Action>,
@@ -436,8 +441,16 @@ impl FromStr for Workload {
     fn from_str(text: &str) -> Result<Workload, CrashError> {
         let (before, tasks) = text.rsplit_once(">>").unwrap_or(("", text));
         let (setup, warm_up) = before.split_once(">>").unwrap_or((before, ""));
-        let tasks = tasks.split('|').map(parsed).collect::<Result<_, _>>()?;
-        Ok(Workload { setup: parsed(setup)?, warm_up: parsed(warm_up)?, tasks })
+        let tasks = tasks.split('|').map(parsed).collect::<Result<Vec<_>, _>>()?;
+        let workload = Workload { setup: parsed(setup)?, warm_up: parsed(warm_up)?, tasks };
+        let mut explored = workload.warm_up.iter().chain(workload.tasks.iter().flatten());
+        match explored.find(|action| matches!(action, Action::Cut(_))) {
+            Some(cut) => {
+                let reason = "a cut is for the setup, before the first `>>`; behind it the explorer cuts everywhere";
+                Err(CrashError::Workload { text: cut.to_string(), reason: reason.into() })
+            }
+            None => Ok(workload),
+        }
     }
 }
 
@@ -467,7 +480,15 @@ mod tests {
     fn what_is_no_action_is_refused_with_its_text() {
         let error = "create /a; frob /b".parse::<Workload>().unwrap_err().to_string();
         assert!(error.contains("frob /b"), "{error}");
-        for text in ["share /a 0 /b 0", "share /a 0 /b 0 4096 /c", "share /a 0 /b 0 x"] {
+        assert!("create /a; sync; cut 7 >> create /b".parse::<Workload>().is_ok());
+        for text in [
+            "create /b; cut 7",
+            "create /a >> cut 7 >> create /b",
+            "cut",
+            "share /a 0 /b 0",
+            "share /a 0 /b 0 4096 /c",
+            "share /a 0 /b 0 x",
+        ] {
             assert!(text.parse::<Workload>().is_err(), "{text}");
         }
     }

@@ -9,10 +9,10 @@ use crate::action::Workload;
 use crate::background::Region;
 use crate::capturing::{Capturing, CapturingDevice, Wanted};
 use crate::error::CrashError;
+use crate::lives::prepare;
 use crate::model::Tree;
 use crate::options::ExploreOptions;
 use crate::plan::MakeDevice;
-use crate::run::prepare;
 use crate::subject::Subject;
 use crate::walk::base_of;
 

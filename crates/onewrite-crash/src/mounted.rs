@@ -15,9 +15,10 @@ use crate::history::History;
 use crate::judge::{Breach, Promise};
 use crate::model::Listing;
 use crate::options::ExploreOptions;
+use crate::perform::in_memory;
 use crate::player::Player;
 use crate::recovery::{Extended, read_tree};
-use crate::run::{Run, in_memory};
+use crate::run::Run;
 use crate::subject::{Purpose, Subject};
 use crate::verdict::Verdict;
 

@@ -383,8 +383,8 @@ impl<S: Subject> Player<S> {
             Action::Abort(slots) => self.abort(slots, &mut open.drafts).await,
             Action::EndDraft(slot) => self.end_draft(*slot, &mut open.drafts).await,
             Action::Share { parts, lazily } => self.share(parts, *lazily, open, plan).await,
-            // `perform` carries commits out.
-            Action::Commit(_) | Action::Pause(_) => Ok(()),
+            // `perform` carries commits out, `lives` cuts.
+            Action::Commit(_) | Action::Pause(_) | Action::Cut(_) => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 //! `data`, and on F2FS. The device takes no time, so the result measures only our code. The aim is at least 300,000
 //! without fsync; the bench fails if a cell misses it.
 //!
-//! `cargo bench --package onewrite-fs --bench stack [-- NAME]`: only the columns whose names contain NAME
+//! `cargo bench --package onewrite-fs --bench stack [-- COLUMN [ROW]]`: only those whose names contain this
 
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -140,13 +140,14 @@ const ROWS: [Row; 3] = [
 
 fn main() -> ExitCode {
     // Cargo adds `--bench`.
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let columns: Vec<_> = COLUMNS.into_iter().filter(|(name, _)| name.contains(&wanted)).collect();
+    let mut named = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let (column, row) = (named.next().unwrap_or_default(), named.next().unwrap_or_default());
+    let columns: Vec<_> = COLUMNS.into_iter().filter(|(name, _)| name.contains(&column)).collect();
     let print = |name: &str, cells: &[String]| {
         println!("{name:12}{}", cells.iter().map(|cell| format!("{cell:>16}")).collect::<String>());
     };
     print("operations/s", &columns.iter().map(|(name, _)| (*name).to_string()).collect::<Vec<_>>());
-    for (name, measure) in ROWS {
+    for (name, measure) in ROWS.into_iter().filter(|(name, _)| name.contains(&row)) {
         let cell = |(column, job): &(&str, Job)| {
             let rate = measure(*job);
             let said = if column.starts_with("fsync") { "" } else { verdict(rate >= WANTED) };

@@ -422,9 +422,9 @@ pub struct Crash {
     /// `ace:1`, `ace:2`, `ace:3`, `random:OPERATIONS`, `random-all:OPERATIONS`, `atomic:OPERATIONS` (with drafts of
     /// atomic files, in modes that log content and on F2FS), `shares:OPERATIONS` (with shared pages),
     /// `swarm:OPERATIONS` (each draws its kinds of operation, the seed its image and log, if not given),
-    /// `guided:OPERATIONS` (each reaches a mark that none before it did), `scarce:ROUNDS` (few free segments of F2FS),
-    /// a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`, `script:ACTIONS` (see
-    /// docs/crash-model.md), or
+    /// `lives:OPERATIONS` (each begins with what a power cut left of an earlier life), `guided:OPERATIONS` (each
+    /// reaches a mark that none before it did), `scarce:ROUNDS` (few free segments of F2FS), a fio job file,
+    /// `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`, `script:ACTIONS` (see docs/crash-model.md), or
     /// `sqlite:JOURNAL_MODE[:SYNCHRONOUS][:attached]` (databases that SQLite judges, see docs/sqlite.md).
     #[arg(required_unless_present = "run")]
     pub workload: Option<String>,
@@ -503,9 +503,9 @@ pub struct Crash {
     /// Also check every COUNT-th state with `e2fsck -fn`, or `fsck.f2fs`; 0 checks none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
-    /// Of a series without an end (random, random-all, atomic, shares, swarm, scarce) judge one of N workloads at every
-    /// place, the others at ten random places and their end, a few states each; 1: all at every place [default: 15, of
-    /// scarce 1].
+    /// Of a series without an end (random, random-all, atomic, shares, swarm, lives, scarce) judge one of N workloads
+    /// at every place, the others at ten random places and their end, a few states each; 1: all at every place
+    /// [default: 15, of scarce 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub thorough_every: Option<u64>,
     /// Let pages tear: a surviving page may have some new and some old sectors.

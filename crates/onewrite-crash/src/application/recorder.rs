@@ -10,7 +10,7 @@ use super::Application;
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 use crate::options::ExploreOptions;
-use crate::run::new_image;
+use crate::perform::new_image;
 use crate::subject::Subject;
 
 /// Records a run. Its disk works at the pace of the executor: in wall time if programs use it.

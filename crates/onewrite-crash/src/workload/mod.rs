@@ -3,13 +3,15 @@
 //! `ace:1`, `ace:2` and `ace:3` are short sequences, all of them or a sample. `random:N` is an endless series of
 //! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation,
 //! `atomic:N` with drafts of atomic files, `shares:N` with shares of pages; `swarm:N` draws its kinds of operation anew
-//! for each workload. `scarce:N` is a series with N rounds of writes on an image with few free segments, for F2FS.
-//! `script:…` is one workload in text form. [`Guided`] is `guided:N`: it needs to know how workloads run.
+//! for each workload; `lives:N` begins with what a power cut left of an earlier life. `scarce:N` is a series with N
+//! rounds of writes on an image with few free segments, for F2FS. `script:…` is one workload in text form. [`Guided`]
+//! is `guided:N`: it needs to know how workloads run.
 
 mod ace;
 mod beside;
 mod drafts;
 mod guided;
+mod lives;
 mod magic;
 mod random;
 mod scarce;
@@ -161,6 +163,7 @@ mod tests {
             "atomic:80",
             "shares:80",
             "swarm:80",
+            "lives:80",
             "scarce:5",
             "script:create /a; sync",
             "script:create /a >> sync",
@@ -185,7 +188,17 @@ mod tests {
 
     #[test]
     fn workloads_are_the_same_for_a_seed() {
-        for name in ["ace:1", "ace:3", "random:50", "random-all:50", "atomic:50", "shares:50", "swarm:50", "scarce:3"] {
+        for name in [
+            "ace:1",
+            "ace:3",
+            "random:50",
+            "random-all:50",
+            "atomic:50",
+            "shares:50",
+            "swarm:50",
+            "lives:50",
+            "scarce:3",
+        ] {
             let spec: WorkloadSpec = name.parse().unwrap();
             let subject = Ext4Subject::new("data".parse().unwrap());
             let take = |seed| spec.workloads(&subject, seed).take(20).collect::<Vec<_>>();

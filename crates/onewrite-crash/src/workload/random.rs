@@ -10,7 +10,7 @@
 use onewrite_block::Choices;
 
 use super::warm_up::fill_log;
-use super::{beside, drafts, shares, swarm};
+use super::{beside, drafts, lives, shares, swarm};
 use crate::action::{Action, Blocks, Workload};
 
 /// The kinds of operation in a random workload.
@@ -26,12 +26,20 @@ pub enum Operations {
     Shares,
     /// Some kinds of operations, drawn anew for each workload: `swarm`.
     Swarm,
+    /// All operations, behind a life that a power cut ended: `lives`.
+    Lives,
 }
 
 impl Operations {
     /// All kinds.
-    pub(super) const ALL: [Operations; 5] =
-        [Operations::Plain, Operations::All, Operations::Atomic, Operations::Shares, Operations::Swarm];
+    pub(super) const ALL: [Operations; 6] = [
+        Operations::Plain,
+        Operations::All,
+        Operations::Atomic,
+        Operations::Shares,
+        Operations::Swarm,
+        Operations::Lives,
+    ];
 
     /// The name before the colon.
     pub(super) const fn name(self) -> &'static str {
@@ -41,6 +49,7 @@ impl Operations {
             Operations::Atomic => "atomic",
             Operations::Shares => "shares",
             Operations::Swarm => "swarm",
+            Operations::Lives => "lives",
         }
     }
 
@@ -105,7 +114,7 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
     setup.extend((0..shape.tasks).map(|task| Action::MakeDirectory(format!("/t{task}"))));
     match shape.operations {
         Operations::Plain | Operations::Swarm => (),
-        Operations::All => setup.extend(beside::COMMON.map(|file| Action::Create(file.into()))),
+        Operations::All | Operations::Lives => setup.extend(beside::COMMON.map(|file| Action::Create(file.into()))),
         Operations::Atomic => setup.extend(drafts::setup(shape.tasks)),
         Operations::Shares => setup.extend(shares::setup(shape.tasks)),
     }
@@ -121,12 +130,17 @@ pub(crate) fn workload(shape: RandomShape, seed: u64, round: u64) -> Workload {
             .flat_map(|action| [change_of_blocks(&action, &mut chance), Some(action)].into_iter().rev().flatten());
         match shape.operations {
             Operations::Plain | Operations::Swarm => actions.collect(),
-            Operations::All => with_more(actions, seed, &mut choices.stream("more", task as u64)),
+            Operations::All | Operations::Lives => with_more(actions, seed, &mut choices.stream("more", task as u64)),
             Operations::Atomic => drafts::with_drafts(actions, (task, seed), choices.stream("drafts", task as u64)),
             Operations::Shares => shares::with_shares(actions, (task, seed), choices.stream("shares", task as u64)),
         }
     });
-    Workload { setup, warm_up: warm_up(shape, &mut choices.stream("warm-up", 0)), tasks: tasks.collect() }
+    let warm_up = warm_up(shape, &mut choices.stream("warm-up", 0));
+    let workload = Workload { setup, warm_up, tasks: tasks.collect() };
+    match shape.operations {
+        Operations::Lives => lives::with_earlier_life(workload, &mut choices.stream("lives", 0)),
+        _ => workload,
+    }
 }
 
 /// The actions, with further actions of [`beside`] among them.

@@ -15,6 +15,7 @@ mod f2fs_canaries;
 mod f2fs_cleaning;
 mod f2fs_drafts;
 mod faults;
+mod lives;
 mod marks;
 mod mounted;
 mod padding;

@@ -128,8 +128,7 @@ impl FileView for Ext4 {
         let _held = node.lock().read().await;
         if self.volume().contents().delays() && node.is_dirty() {
             // Write dirty pages first, so that the map shows them. Unwritten blocks count as holes.
-            self.volume().pages().write_pages(&**self.volume(), &node, 0..u64::MAX).await?;
-            self.volume().pages().wait_for_writes(&*node).await;
+            self.volume().pages().write_newest(&**self.volume(), &node, 0..u64::MAX).await?;
         }
         self.volume().pages().seek(&**self.volume(), &node, offset, target).await
     }

@@ -58,8 +58,7 @@ impl Contents<'_> {
 
     /// Writes the file's dirty pages, waits for them, and updates the map and the size.
     pub(super) async fn write_and_convert(&self, node: &Node) -> FsResult<()> {
-        self.pages().write_pages(self.volume(), node, 0..u64::MAX).await?;
-        self.pages().wait_for_writes(node).await;
+        self.pages().write_newest(self.volume(), node, 0..u64::MAX).await?;
         self.convert(node).await
     }
 

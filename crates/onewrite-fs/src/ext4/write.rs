@@ -366,8 +366,7 @@ impl Contents<'_> {
         if first == stop {
             return Ok(());
         }
-        self.pages().write_pages(self.volume(), node, first..stop).await?;
-        self.pages().wait_for_writes(&**node).await;
+        self.pages().write_newest(self.volume(), node, first..stop).await?;
         self.pages().discard(node.file_number(), first..stop);
         let needs_map = !self.is_written(node, first, stop).await?;
         let credits = map_credits((stop - first) as usize);

@@ -210,8 +210,7 @@ impl Pages {
 
     async fn read_past_cache<B: Backing>(&self, backing: &B, file: &B::File, range: Range<u64>) -> FsResult<Vec<Page>> {
         onewrite_block::reached!("direct read writes dirty pages first", file.pages().is_dirty());
-        self.write_pages(backing, file, range.clone()).await?;
-        self.wait_for_writes(file).await;
+        self.write_newest(backing, file, range.clone()).await?;
         let mut pages = Vec::with_capacity((range.end - range.start) as usize);
         let transfer_max = u64::from(self.port.geometry().transfer_pages_max);
         let mut index = range.start;

@@ -266,13 +266,25 @@ impl Pages {
     /// # Errors
     /// The first write error since the last call, even if it came from another task.
     pub async fn sync<B: Backing>(&self, backing: &B, file: &B::File) -> FsResult<()> {
-        let outcome = self.write_pages(backing, file, 0..u64::MAX).await;
-        self.wait_for_writes(file).await;
-        onewrite_block::reached!("sync finds pages dirty again", file.pages().is_dirty());
-        let missed = self.write_pages(backing, file, 0..u64::MAX).await;
+        let outcome = self.write_newest(backing, file, 0..u64::MAX).await;
         match file.pages().take_write_error() {
             Some(error) => Err(error),
-            None => outcome.and(missed),
+            None => outcome,
         }
+    }
+
+    /// Writes the dirty pages of the range and waits, also for pages that other tasks are writing. A page may have
+    /// changed since its write began: its newest content is written, too.
+    ///
+    /// # Errors
+    /// Why pages could not be written; [`Pages::sync`] reports it, too.
+    pub async fn write_newest<B: Backing>(&self, backing: &B, file: &B::File, pages: Range<u64>) -> FsResult<()> {
+        let outcome = self.write_pages(backing, file, pages.clone()).await;
+        self.wait_for_writes(file).await;
+        onewrite_block::reached!("sync finds pages dirty again", file.pages().is_dirty());
+        let missed = self.write_pages(backing, file, pages).await;
+        // Another task may have been faster.
+        self.wait_for_writes(file).await;
+        outcome.and(missed)
     }
 }

@@ -31,6 +31,17 @@ pub enum Work {
         /// Writes between two fsyncs.
         interval: u32,
     },
+    /// Random writes over a small file, with an fsync after each.
+    Synced {
+        /// Bytes of one write.
+        block_bytes: u64,
+        /// Bytes of the file.
+        file_bytes: u64,
+        /// Bytes written.
+        io_bytes: u64,
+        /// Percent of the content that compresses, 0 to 100.
+        compressible_percent: u8,
+    },
     /// A filebench personality.
     Personality {
         /// The personality.
@@ -147,7 +158,7 @@ impl Work {
     /// second until the last file is synced. Checkpoints at unmount do not count, because nobody waits for them.
     pub(super) fn speed(&self, result: &RunResult) -> f64 {
         match self {
-            Work::RandomWrites { .. } | Work::Fio { .. } => result.onewrite.total.write.iops,
+            Work::RandomWrites { .. } | Work::Synced { .. } | Work::Fio { .. } => result.onewrite.total.write.iops,
             Work::Personality { .. } | Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) => {
                 result.onewrite.operations_per_second
             }
@@ -162,6 +173,7 @@ impl Work {
     pub(super) fn name(&self) -> String {
         match self {
             Work::RandomWrites { interval, .. } => format!("fsync every {interval}"),
+            Work::Synced { block_bytes, .. } => format!("{block_bytes} B, fsync each"),
             Work::Personality { personality, files: None, .. } => personality.name().to_owned(),
             Work::Personality { personality, files: Some(files), .. } => {
                 format!("{} of {files} files", personality.name())
@@ -185,6 +197,10 @@ impl Work {
                      runtime={RUNTIME_SECONDS}s\nfsync={interval}\nbuffer_compress_percentage=50\ngroup_reporting\n"
                 )
             }
+            Work::Synced { block_bytes, file_bytes, io_bytes, compressible_percent } => format!(
+                "[writes]\nrw=randwrite\nbs={block_bytes}\nsize={file_bytes}\nio_size={io_bytes}\nfsync=1\n\
+                 buffer_compress_percentage={compressible_percent}\n"
+            ),
             Work::Copy { bytes } => {
                 let files = bytes / (4 * MIB);
                 format!(

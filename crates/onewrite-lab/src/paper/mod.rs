@@ -21,6 +21,7 @@ mod git;
 pub mod groups;
 mod journals;
 mod measure;
+pub mod mechanisms;
 mod missing;
 mod padding;
 mod photographs;

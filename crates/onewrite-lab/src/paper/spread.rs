@@ -53,7 +53,12 @@ fn varies(work: Work) -> bool {
     match work {
         Work::RandomWrites { threads, .. } => threads > 1,
         Work::Personality { personality, files, .. } => files.is_none() && personality != Personality::Fileserver,
-        Work::PostMark { .. } | Work::Sqlite(_) | Work::Innodb(_) | Work::Fio { .. } | Work::Copy { .. } => false,
+        Work::Synced { .. }
+        | Work::PostMark { .. }
+        | Work::Sqlite(_)
+        | Work::Innodb(_)
+        | Work::Fio { .. }
+        | Work::Copy { .. } => false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use onewrite_block::MIB;
-use onewrite_fs::ext4::{Mode, ModeError};
+use onewrite_fs::ext4::{Mode, ModeError, Scope};
 use onewrite_fs::f2fs::{Clean, F2fsOptions, FsyncMode, LogMode};
 
 use crate::error::LabError;
@@ -98,6 +98,16 @@ impl Stack {
             Stack::Ext4(_) => "ext4",
             Stack::F2fs(_) => F2FS,
             Stack::Raw => "raw",
+        }
+    }
+
+    /// Whether several changes can be committed in one step: in ext4 those modes whose log holds content, F2FS without a
+    /// staging area.
+    pub fn has_drafts(self) -> bool {
+        match self {
+            Stack::Ext4(mode) => mode.scope() == Scope::Full,
+            Stack::F2fs(f2fs) => f2fs.stage_bytes == 0,
+            Stack::Raw => false,
         }
     }
 

@@ -22,13 +22,14 @@ const CELLS: [(&str, &str, u32, u32, f64); 8] = [
 ];
 
 /// Writes a second from results in fio's shape.
-fn rate(json: &[u8]) -> f64 {
+pub fn rate(json: &[u8]) -> f64 {
     let results: serde_json::Value = serde_json::from_slice(json).expect("results are JSON");
     let jobs = results["jobs"].as_array().expect("results have jobs");
     jobs.iter().map(|job| job["write"]["iops"].as_f64().expect("a rate")).sum()
 }
 
-fn output(command: &mut Command) -> Vec<u8> {
+/// Standard output of a command that must succeed.
+pub fn output(command: &mut Command) -> Vec<u8> {
     let output = command.output().expect("the command starts");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout

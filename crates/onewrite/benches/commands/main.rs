@@ -1,18 +1,20 @@
 //! Whole commands beside their rivals, in one run, as users start them.
 //!
-//! `cargo bench --package onewrite --bench commands [-- cache|tree|disk|bytes|crash|memory]`
+//! `cargo bench --package onewrite --bench commands [-- cache|tree|disk|beside|bytes|crash|memory]`
 //!
 //! - `cache`: `onewrite cache` and libCacheSim's `cachesim` (`LIBCACHESIM=.../bin/cachesim`) on one trace.
 //! - `tree`: `onewrite mkfs --from` and `mke2fs -d` on trees of 10,000 and 100,000 files (`FILES=1000000`: one more).
 //! - `disk`: `onewrite run` on a real file and fio on the kernel's ext4 over a loop device, on the same disk, as root.
+//! - `beside`: small synchronous writes, in several mechanisms and on the kernel's ext4, XFS and Btrfs, as root.
 //! - `bytes`: bytes that reach the device for each byte of small overwrites.
 //! - `crash`: crash states that `onewrite crash` judges in a second, in four modes and inside two devices.
 //! - `memory`: most memory of `onewrite run` after 262,144 fsyncs and after four times as many.
 //!
-//! Commands of a pair run in turn; figures are processor seconds (user and system) but for `disk`, whose are operations
-//! per second of time; the median of ROUNDS counts. It fails if an aim is missed. A rival that is not there is named
-//! loudly.
+//! Commands of a pair run in turn; figures are processor seconds (user and system) but for `disk` and `beside`, whose
+//! are operations per second of time; the median of ROUNDS counts. It fails if an aim is missed. A rival that is not
+//! there is named loudly.
 
+mod beside;
 mod bytes;
 mod cache;
 mod crash;
@@ -41,10 +43,11 @@ struct Part {
     compare: fn(&Path),
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part { name: "cache", compare: cache::compare },
     Part { name: "tree", compare: tree::compare },
     Part { name: "disk", compare: disk::compare },
+    Part { name: "beside", compare: beside::compare },
     Part { name: "bytes", compare: bytes::compare },
     Part { name: "crash", compare: crash::compare },
     Part { name: "memory", compare: memory::compare },

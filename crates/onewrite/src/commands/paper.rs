@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use onewrite_lab::paper::groups::select;
+use onewrite_lab::paper::mechanisms::MechanismStudy;
 use onewrite_lab::paper::results::ResultsStudy;
 use onewrite_lab::paper::scores::{Outcome, Scores};
 use onewrite_lab::paper::ts_clock::TsClockStudy;
@@ -13,6 +14,9 @@ use crate::args::Paper;
 use crate::output::{self, is_stdout, write_json};
 use crate::outputs::Outputs;
 use crate::progress::Bar;
+
+/// What stands alone: no row, a study of its own.
+const STUDIES: [&str; 3] = ["ts-clock", "results", "mechanisms"];
 
 /// Exit code if a row differs from its own terms, or could not be measured.
 const ROW_DIFFERS: u8 = 1;
@@ -44,6 +48,9 @@ pub fn paper(args: &Paper) -> anyhow::Result<ExitCode> {
     }
     if args.ids == ["results"] {
         return results(args).map(|()| ExitCode::SUCCESS);
+    }
+    if args.ids == ["mechanisms"] {
+        return mechanisms(args).map(|()| ExitCode::SUCCESS);
     }
     let scores = scores(&chosen(&rows, &args.ids)?);
     if let Some(path) = &args.html {
@@ -87,7 +94,7 @@ fn named<'a>(rows: &'a [Row], ids: &[String]) -> anyhow::Result<Vec<&'a Row>> {
     }
     let mut named: Vec<&Row> = Vec::new();
     for id in ids {
-        if ["ts-clock", "results"].contains(&id.as_str()) {
+        if STUDIES.contains(&id.as_str()) {
             bail!("`{id}` is no row: it stands alone, as `onewrite paper {id}`");
         }
         for row in select(rows, id)? {
@@ -147,11 +154,13 @@ fn refuse_unused(args: &Paper) -> anyhow::Result<()> {
     let given = for_ts_clock.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name);
     match given {
         Some(name) if args.ids != ["ts-clock"] => bail!("{name} is for `onewrite paper ts-clock`, alone"),
-        _ if args.short && args.ids != ["results"] => bail!("--short is for `onewrite paper results`, alone"),
+        _ if args.short && args.ids != ["results"] && args.ids != ["mechanisms"] => {
+            bail!("--short is for `onewrite paper results` and `onewrite paper mechanisms`, alone")
+        }
         _ if args.list && args.html.is_some() => bail!("--html is for rows that are run; leave --list out"),
         _ if args.list && args.markdown.is_some() => bail!("--markdown is for rows that are run; leave --list out"),
-        _ if args.markdown.is_some() && ["ts-clock", "results"].iter().any(|id| args.ids == [*id]) => {
-            bail!("--markdown is for rows; ts-clock and results print Markdown by themselves")
+        _ if args.markdown.is_some() && STUDIES.iter().any(|id| args.ids == [*id]) => {
+            bail!("--markdown is for rows; {} print Markdown by themselves", STUDIES.join(", "))
         }
         _ => Ok(()),
     }
@@ -197,6 +206,20 @@ fn results(args: &Paper) -> anyhow::Result<()> {
     let bar = Bar::new("results", "cells");
     let found = study.run(&|all| bar.advance(1, all as u64));
     bar.finish("results");
+    let found = found?;
+    if let Some(path) = &args.html {
+        output::write(path, &found.html())?;
+    }
+    out!("{}", found.markdown());
+    Ok(())
+}
+
+/// Runs every mechanism on several devices.
+fn mechanisms(args: &Paper) -> anyhow::Result<()> {
+    let study = if args.short { MechanismStudy::short() } else { MechanismStudy::full() };
+    let bar = Bar::new("mechanisms", "cells");
+    let found = study.run(&|all| bar.advance(1, all as u64));
+    bar.finish("mechanisms");
     let found = found?;
     if let Some(path) = &args.html {
         output::write(path, &found.html())?;

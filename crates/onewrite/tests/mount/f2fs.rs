@@ -115,3 +115,36 @@ fn behind_a_kill_an_image_is_not_mounted_without_its_staging_file() {
     assert_eq!(text(&place.onewrite(&["cat", "image:/f"])), "synced");
     place.check();
 }
+
+/// The kernel says which pages a map changed, not which bytes; so they are staged whole. What `msync` and `fsync` made
+/// durable survives a kill, beside bytes that were written in the same pages.
+#[test]
+fn what_maps_changed_is_staged_by_whole_pages() {
+    let Some(place) = Mounted::unmounted_f2fs(128) else { return };
+    fs::write(place.beside("stage"), vec![0; 4 << 20]).unwrap();
+    let staged = format!("stage={}", place.beside("stage").display());
+    let place = place.mounted(&staged).unwrap();
+    let script = "import mmap, os
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+os.pwrite(fd, bytes(range(256)) * 256, 0)
+os.fsync(fd)
+view = mmap.mmap(fd, 65536)
+for number in range(16):
+    view[4096 * number + 100:4096 * number + 105] = b'%05d' % number
+    os.pwrite(fd, b'beside', 4096 * number + 2000)
+    view.flush(4096 * number, 4096)
+    os.fsync(fd)
+view[0:5] = b'later'
+view.flush()
+";
+    let Some(done) = place.run("python3", &["-c", script]) else { return };
+    text(&done);
+    let before = fs::read(place.at("f")).unwrap();
+    assert!(before.starts_with(b"later") && &before[4096 * 9 + 100..4096 * 9 + 105] == b"00009");
+    kill(&place);
+    detach(&place);
+    let place = place.mounted(&staged).unwrap();
+    assert!(fs::read(place.at("f")).unwrap() == before, "a map's pages are lost");
+    patiently(|| place.onewrite(&["umount", "mnt"]));
+    place.check();
+}

@@ -106,8 +106,7 @@ impl FileView for F2fs {
             };
         }
         // Write dirty pages first, so that the map shows them. Reserved blocks count as holes.
-        volume.pages.write_pages(&**volume, &file, 0..u64::MAX).await?;
-        volume.pages.wait_for_writes(&*file).await;
+        volume.pages.write_newest(&**volume, &file, 0..u64::MAX).await?;
         volume.pages.seek(&**volume, &file, offset, target).await
     }
 

@@ -120,8 +120,7 @@ impl Contents<'_> {
             self.check_writable()?;
             self.move_out_content(file).await?;
             self.before_content_at(file, offset).await?;
-            self.pages.write_pages(self.volume(), file, first..stop).await?;
-            self.pages.wait_for_writes(&**file).await;
+            self.pages.write_newest(self.volume(), file, first..stop).await?;
             let (reached, outcome) = self.reserve_pages(file, first..stop).await;
             debug_assert!(outcome.is_err() || reached == stop, "all pages have a block");
             outcome?;
