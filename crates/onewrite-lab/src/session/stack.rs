@@ -101,7 +101,7 @@ impl Stack {
         }
     }
 
-    /// Whether several changes can be committed in one step: in ext4 those modes whose log holds content, F2FS without a
+    /// Whether several changes can be committed in one step: ext4 in modes whose log holds content, F2FS without a
     /// staging area.
     pub fn has_drafts(self) -> bool {
         match self {
