@@ -31,7 +31,7 @@ pub(super) fn with_earlier_life(workload: Workload, chance: &mut Choices) -> Wor
 }
 
 /// The life with a sync in its second half, and a cut at its end. Behind the sync each change of a file is synced, so
-/// that a cut leaves the tree behind one of the actions, whatever else a mode leaves in doubt.
+/// that most cuts leave the tree behind one of the actions.
 fn ended_by_cut(mut life: Vec<Action>, chance: &mut Choices) -> Vec<Action> {
     let half = life.len() / 2;
     let behind = life.split_off(half + chance.index(life.len() - half + 1));

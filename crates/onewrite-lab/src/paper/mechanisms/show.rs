@@ -12,15 +12,15 @@ What the same work costs with each consistency mechanism of the papers, and with
 `make mechanisms` from seed 1, in virtual time, on new emulated devices of 16 GiB, with 256 MiB of page cache and else
 the defaults of `onewrite run`.
 
-- A cell: operations a second; in brackets what was written to the device, and what was programmed on its flash, for
-  each byte that the workload wrote; for SQLite in KiB for each operation. Each is of the second
-  half of the work: what a run of half the length writes, layout and unmount with it, is taken off.
+- A cell: operations a second of the whole run; in brackets what was written to the device, and what was programmed
+  on its flash, for each byte that the workload wrote; for SQLite in KiB for each operation. These bytes are those of
+  the second half of the work: what a run of half the length writes, layout and unmount with it, is taken off.
 - `1 KiB, fsync each`: 4,096 random writes of 1 KiB over a file of 1 MiB; half of the content compresses, and of
   `random content` nothing. `varmail`, `fileserver`: filebench's, 50,000 operations, half of the content compresses; and
   the file server with 16 MiB of page cache. SQLite: AndroBench, with a write-ahead log, and
   without a journal where files are atomic; its pages compress well.
-- `ts-clock` is `ordered` with TS-CLOCK, which says what pages leave a page cache that is full: it shows with the small
-  cache alone. `ts-clock.md` has the study of caches.
+- `ts-clock` is `ordered` with TS-CLOCK, which says what pages leave a page cache that is full: it matters in the file
+  server alone. `ts-clock.md` has the study of caches.
 - `promise` is what survives a power cut beside what was synced (`crash-model.md`): `data` no foreign content; `version`
   the tree of some moment; `checkpoint` what F2FS had at its last one. `papers` names the paper that has the mechanism
   (`papers.md`); none for what they compare it with.
