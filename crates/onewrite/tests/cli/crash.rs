@@ -58,7 +58,7 @@ fn workloads_of_the_documentation_are_taken_and_stand_in_the_help() {
         .take_while(|line| line.starts_with('|'))
         .filter_map(|line| line.split('`').nth(1).filter(|name| name.contains(':')))
         .collect();
-    assert_eq!(names.len(), 11, "{names:?}");
+    assert_eq!(names.len(), 12, "{names:?}");
     let help = scratch.onewrite("help crash").ok();
     for name in names {
         let workload = name.replace(":N", ":40").replace("…", "create /a; sync");
