@@ -11,7 +11,7 @@
 //!
 //! The run must know with which tree it begins. So a cut counts only if recovery finds the tree behind one of the
 //! operations since that sync. If [`TRIES`] cuts leave something else, or a mode pads, the life ends with an unmount;
-//! that recovery breaks no promise there is for the exploration of such workloads themselves.
+//! whether a promise broke there is not asked here: series without lives ask it.
 
 use std::rc::Rc;
 

@@ -28,7 +28,7 @@ pub(crate) fn new_image<S: Subject>(subject: &S, options: &ExploreOptions) -> Re
     Ok(image)
 }
 
-/// Runs `workload` behind its setup, and records the requests to the disk.
+/// Runs `workload`, without its setup, on what `medium` holds, whose tree is `tree`. Records the requests to the disk.
 pub(crate) fn recorded<S: Subject>(
     subject: &Rc<S>,
     (medium, tree): (&Rc<RefCell<Medium>>, Tree),
