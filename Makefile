@@ -58,7 +58,7 @@ results: deps
 	$(CARGO) build --release --package onewrite
 	$(ONEWRITE) paper results > $(OUT).results && mv $(OUT).results docs/results.md
 
-## mechanisms: every mechanism beside the others on four devices, into docs/mechanisms.md and out/mechanisms.html (minutes)
+## mechanisms: every mechanism beside the others on four devices, into docs/mechanisms.md and out/mechanisms.html (a quarter of an hour)
 mechanisms: deps
 	@mkdir -p $(OUT)
 	$(CARGO) build --release --package onewrite

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
+use onewrite_lab::LabError;
 use onewrite_lab::paper::groups::select;
 use onewrite_lab::paper::mechanisms::MechanismStudy;
 use onewrite_lab::paper::results::ResultsStudy;
@@ -203,27 +204,28 @@ fn ts_clock(args: &Paper) -> anyhow::Result<()> {
 /// Runs every journal mode on several devices.
 fn results(args: &Paper) -> anyhow::Result<()> {
     let study = if args.short { ResultsStudy::short() } else { ResultsStudy::full() };
-    let bar = Bar::new("results", "cells");
-    let found = study.run(&|all| bar.advance(1, all as u64));
-    bar.finish("results");
-    let found = found?;
-    if let Some(path) = &args.html {
-        output::write(path, &found.html())?;
-    }
-    out!("{}", found.markdown());
-    Ok(())
+    tables(args, "results", |watch| study.run(watch).map(|found| (found.markdown(), found.html())))
 }
 
 /// Runs every mechanism on several devices.
 fn mechanisms(args: &Paper) -> anyhow::Result<()> {
     let study = if args.short { MechanismStudy::short() } else { MechanismStudy::full() };
-    let bar = Bar::new("mechanisms", "cells");
-    let found = study.run(&|all| bar.advance(1, all as u64));
-    bar.finish("mechanisms");
-    let found = found?;
+    tables(args, "mechanisms", |watch| study.run(watch).map(|found| (found.markdown(), found.html())))
+}
+
+/// Runs the cells of a study, whose tables are Markdown and a page, and tells how far it is.
+fn tables(
+    args: &Paper,
+    name: &str,
+    run: impl FnOnce(&(dyn Fn(usize) + Sync)) -> Result<(String, String), LabError>,
+) -> anyhow::Result<()> {
+    let bar = Bar::new(name, "cells");
+    let found = run(&|all| bar.advance(1, all as u64));
+    bar.finish(name);
+    let (markdown, html) = found?;
     if let Some(path) = &args.html {
-        output::write(path, &found.html())?;
+        output::write(path, &html)?;
     }
-    out!("{}", found.markdown());
+    out!("{markdown}");
     Ok(())
 }

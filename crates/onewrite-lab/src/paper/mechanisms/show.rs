@@ -17,8 +17,8 @@ the defaults of `onewrite run`.
   the second half of the work: what a run of half the length writes, layout and unmount with it, is taken off.
 - `1 KiB, fsync each`: 4,096 random writes of 1 KiB over a file of 1 MiB; half of the content compresses, and of
   `random content` nothing. `varmail`, `fileserver`: filebench's, 50,000 operations, half of the content compresses; and
-  the file server with 16 MiB of page cache. SQLite: AndroBench, with a write-ahead log, and
-  without a journal where files are atomic; its pages compress well.
+  the file server with 16 MiB of page cache. SQLite: 3,000 operations of AndroBench, with a write-ahead log, and without
+  a journal where files are atomic; its pages compress well.
 - `ts-clock` is `ordered` with TS-CLOCK, which says what pages leave a page cache that is full: it matters in the file
   server alone. `ts-clock.md` has the study of caches.
 - `promise` is what survives a power cut beside what was synced (`crash-model.md`): `data` no foreign content; `version`
