@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 399] = [
+pub const ALL: [(Room, &str); 401] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -291,6 +291,7 @@ pub const ALL: [(Room, &str); 399] = [
     (Room::Pages, "page written while it was loaded"),
     (Room::Pages, "pages read side by side"),
     (Room::Pages, "direct read writes dirty pages first"),
+    (Room::Pages, "direct read of a page that is still dirty"),
     (Room::Pages, "load waits for the same load"),
     (Room::Pages, "page cache stuck above its capacity"),
     (Room::Pages, "eviction writes dirty pages"),
@@ -353,6 +354,7 @@ pub const ALL: [(Room, &str); 399] = [
     (Room::F2fs, "fsync finds pages that cleaning moved"),
     (Room::F2fs, "chain of nodes would break"),
     (Room::F2fs, "direct write finds no segment"),
+    (Room::F2fs, "content under a direct write finds no segment"),
     (Room::F2fs, "inline content moves back"),
     (Room::F2fs, "inline name removed"),
     (Room::F2fs, "fsync has no nodes to write"),

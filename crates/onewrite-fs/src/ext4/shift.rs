@@ -56,10 +56,6 @@ impl Contents<'_> {
     /// memory.
     async fn quiesce(&self, node: &Node, first: u64) -> FsResult<()> {
         self.write_and_convert(node).await?;
-        while self.scope() != Scope::Full && node.is_dirty() {
-            // A write of the flusher failed meanwhile; this one tells why.
-            self.write_and_convert(node).await?;
-        }
         if self.scope() == Scope::Full {
             // The running transaction knows its pages by their index in the file.
             self.commit_now().await?;

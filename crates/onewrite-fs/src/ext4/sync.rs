@@ -59,6 +59,10 @@ impl Contents<'_> {
     /// Writes the file's dirty pages, waits for them, and updates the map and the size.
     pub(super) async fn write_and_convert(&self, node: &Node) -> FsResult<()> {
         self.pages().write_newest(self.volume(), node, 0..u64::MAX).await?;
+        while self.scope() != Scope::Full && node.is_dirty() {
+            // A write of the flusher failed meanwhile; this one tells why.
+            self.pages().write_newest(self.volume(), node, 0..u64::MAX).await?;
+        }
         self.convert(node).await
     }
 

@@ -193,6 +193,16 @@ impl Pages {
         cache.is_dirty(key) || cache.is_writing(key)
     }
 
+    /// The page, if it holds content that is not on the device yet; does not count as an access.
+    pub(super) fn newer(&self, key: PageKey) -> Option<Page> {
+        self.is_newer(key).then(|| self.peek(key).map(|page| page.clone())).flatten()
+    }
+
+    /// The first of these pages of the file that is dirty.
+    pub fn first_dirty(&self, file: &impl PagedFile, pages: Range<u64>) -> Option<u64> {
+        self.cache.borrow().dirty_pages(file.number(), pages.start).next().filter(|index| *index < pages.end)
+    }
+
     /// Whether any page is dirty.
     pub fn has_dirty(&self) -> bool {
         self.dirty_count() > 0

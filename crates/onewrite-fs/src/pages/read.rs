@@ -215,7 +215,13 @@ impl Pages {
         let transfer_max = u64::from(self.port.geometry().transfer_pages_max);
         let mut index = range.start;
         while index < range.end {
-            let left = range.end - index;
+            if let Some(page) = self.newer(page_key(file, index)) {
+                onewrite_block::reached!("direct read of a page that is still dirty");
+                pages.push(page);
+                index += 1;
+                continue;
+            }
+            let left = self.first_dirty(file, index..range.end).unwrap_or(range.end) - index;
             index += match backing.lookup(file, index).await? {
                 Lookup::At { block, count } => {
                     let count = left.min(count).min(transfer_max);
@@ -233,7 +239,7 @@ impl Pages {
         Ok(pages)
     }
 
-    /// See `FileView::seek`. The file's dirty pages must be on the device or visible in [`Backing::lookup`].
+    /// See `FileView::seek`. Dirty pages count as data; pages that were written must be visible in [`Backing::lookup`].
     ///
     /// # Errors
     /// [`FsError::BeyondEnd`] if there is no such byte; device errors and damage.
@@ -251,7 +257,10 @@ impl Pages {
             let index = at / PAGE_BYTES;
             let (is_data, count) = match backing.lookup(file, index).await? {
                 Lookup::At { count, .. } => (true, count),
-                Lookup::Nothing { count } => (false, count),
+                Lookup::Nothing { count } => match self.first_dirty(file, index..index.saturating_add(count)) {
+                    Some(dirty) if dirty == index => (true, 1),
+                    dirty => (false, dirty.map_or(count, |dirty| dirty - index)),
+                },
             };
             if is_data == (target == SeekTarget::Data) {
                 return Ok(at);

@@ -79,6 +79,37 @@ fn direct_writes_of_many_pages_find_room_on_a_nearly_full_disk() {
     assert_clean(&image(disk));
 }
 
+/// Content that finds no segment stays in memory until a checkpoint has made room. Whoever passes by the page cache or
+/// looks at the map meanwhile must not miss it.
+#[test]
+fn content_that_finds_no_segment_is_not_missed() {
+    let options = F2fsOptions { cache_pages: 100_000, ..F2fsOptions::default() };
+    let direct = Manner { direct: true, ..Manner::default() };
+    let disk: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let ((), disk) = with_mount(disk, options, Left::Unmounted, move |fs, _| async move {
+        let ino = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        let pages = fill(&fs, ino, 1).await? - 700;
+        for size in [pages * PAGE, 2 * pages * PAGE] {
+            let size = Some(size);
+            fs.set_attributes(ino, onewrite_fs::AttributeChanges { size, ..Default::default() }).await?;
+        }
+        fs.fsync(ino).await?;
+        // More than the free segments take, and behind it pages without a block.
+        write(&fs, ino, 0, &vec![2; (pages * PAGE) as usize]).await?;
+        write(&fs, ino, pages * PAGE, &[2; PAGE as usize]).await?;
+        assert_eq!(fs.seek(ino, pages * PAGE, onewrite_fs::SeekTarget::Data).await?, pages * PAGE);
+        assert_eq!(fs.seek(ino, 0, onewrite_fs::SeekTarget::Hole).await?, (pages + 1) * PAGE);
+        let found = fs.read(ino, 0, (pages + 1) * PAGE, direct).await?.to_vec();
+        assert_eq!(found.chunks(PAGE as usize).position(|page| page != [2; PAGE as usize]), None, "direct read");
+        write(&fs, ino, 0, &vec![3; (pages * PAGE) as usize]).await?;
+        fs.write(ino, Position::At(0), Content::Bytes(&[4; 8 * PAGE as usize]), direct).await?;
+        let found = fs.read(ino, 0, pages * PAGE, Manner::default()).await?.to_vec();
+        assert_eq!((found[0], found[8 * PAGE as usize], found[found.len() - 1]), (4, 3, 3));
+        Ok(())
+    });
+    assert_clean(&image(disk));
+}
+
 /// An image of f2fs-tools with a directory and a file whose names and content lie in their inodes.
 fn inline_disk() -> Box<dyn Device> {
     let scratch = Scratch::new("f2fs-full-inline");

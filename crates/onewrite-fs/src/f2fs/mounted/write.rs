@@ -115,15 +115,12 @@ impl Contents<'_> {
             return Ok(());
         }
         self.cleaner().balance().await?;
-        {
-            let _changes = self.changes.read().await;
-            self.check_writable()?;
-            self.move_out_content(file).await?;
-            self.before_content_at(file, offset).await?;
-            self.pages.write_newest(self.volume(), file, first..stop).await?;
-            let (reached, outcome) = self.reserve_pages(file, first..stop).await;
-            debug_assert!(outcome.is_err() || reached == stop, "all pages have a block");
-            outcome?;
+        let mut attempts = 0;
+        while !self.prepare_direct(file, offset, first..stop).await? {
+            // The older content of the pages is in memory only. If this write fails, that content must be there.
+            onewrite_block::reached!("content under a direct write finds no segment");
+            attempts += 1;
+            self.make_segments(attempts, stop - first).await?;
         }
         let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?)));
         self.send_direct(file, &pages.collect::<Vec<_>>()).await?;
@@ -131,6 +128,38 @@ impl Contents<'_> {
         self.grow_to(file, offset + content.length());
         self.stamp_written(file);
         Ok(())
+    }
+
+    /// Writes what these pages hold in memory, and gives each a block or a reservation. `false` if there is no segment
+    /// for what they hold.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if there is no block for a page; device errors and damage.
+    async fn prepare_direct(&self, file: &Rc<File>, offset: u64, pages: Range<u64>) -> FsResult<bool> {
+        let _changes = self.changes.read().await;
+        self.check_writable()?;
+        self.move_out_content(file).await?;
+        self.before_content_at(file, offset).await?;
+        self.pages.write_newest(self.volume(), file, pages.clone()).await?;
+        if self.pages.first_dirty(&**file, pages.clone()).is_some() {
+            return Ok(false);
+        }
+        let (reached, outcome) = self.reserve_pages(file, pages.clone()).await;
+        debug_assert!(outcome.is_err() || reached == pages.end, "all pages have a block");
+        outcome.map(|()| true)
+    }
+
+    /// Makes segments free that are free behind a checkpoint, or that cleaning empties. For a writer of `needed` pages
+    /// that found no segment, `attempts` times in succession.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] if there were too many attempts; device errors and damage.
+    async fn make_segments(&self, attempts: usize, needed: u64) -> FsResult<()> {
+        if attempts == ATTEMPTS {
+            return Err(FsError::NoSpace { what: "segments for content", needed, free: 0 });
+        }
+        self.checkpoints().checkpoint().await?;
+        self.cleaner().clean_if_short().await
     }
 
     /// Writes pages side by side that have a block or a reservation. The caller holds no `changes`: checkpoints make
@@ -151,11 +180,7 @@ impl Contents<'_> {
             }
             onewrite_block::reached!("direct write finds no segment");
             attempts = if written > 0 { 0 } else { attempts + 1 };
-            if attempts == ATTEMPTS {
-                return Err(FsError::NoSpace { what: "segments for content", needed: rest.len() as u64, free: 0 });
-            }
-            self.checkpoints().checkpoint().await?;
-            self.cleaner().clean_if_short().await?;
+            self.make_segments(attempts, rest.len() as u64).await?;
         }
         Ok(())
     }
