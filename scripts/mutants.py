@@ -20,6 +20,7 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -271,7 +272,9 @@ class Judge:
                 found = json.loads(report.read_text())
                 promise = found["violations"][0]["promise"]
                 return "explorer", f"`{line}`, {promise} within {found['states']} states"
-            if code not in (0, 1):
+            if code == -signal.SIGKILL:
+                print(f"{mutant.name}: `{line}` was killed from outside (no memory?), and says nothing", flush=True)
+            elif code not in (0, 1):
                 return "explorer", f"`{line}`, {'a hang' if code is None else f'exit code {code}'}"
         return None
 
