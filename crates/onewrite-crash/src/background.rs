@@ -18,6 +18,8 @@ const STREAM: &str = "background load";
 const TASKS: u64 = 4;
 /// Most writes for each page of the region while a device is aged.
 const AGEING_MAX: u64 = 6;
+/// Longest time of the load; runs take seconds.
+const LOAD_MAX: Nanos = Nanos::from_millis(100_000);
 
 /// The region behind an image.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +70,8 @@ impl Region {
         port.request(Request::flush(Cause::Data)).await.map(drop)
     }
 
-    /// Starts the tasks; they run until the run ends.
+    /// Starts the tasks; they run until the run ends, or for [`LOAD_MAX`]. A file system that waits for ever is then seen
+    /// to do so.
     pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices, effect: Effect) {
         for task in 0..TASKS {
             let pages = self.pages / TASKS;
@@ -77,7 +80,7 @@ impl Region {
             let port = port.clone();
             port.runtime().clone().spawn(async move {
                 // A request fails when the device fails; the run's own requests then report the error.
-                while port.request(load.next(port.geometry())).await.is_ok() {
+                while port.runtime().now() < LOAD_MAX && port.request(load.next(port.geometry())).await.is_ok() {
                     let pause = Nanos(50_000 + load.chance.below(1_500_000));
                     port.runtime().sleep(pause).await;
                 }

@@ -7,15 +7,15 @@
 //! ```
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
 use onewrite_block::layer::{RecordedEvent, Recording};
 use onewrite_block::mark::{self, Marks};
 use onewrite_block::{
-    Cause, Completion, Counters, Device, DeviceError, Executor, Geometry, Image, Lpn, Nanos, NextEvent, Page, PowerCut,
-    Request, Token,
+    Cause, Completion, Counters, Device, DeviceError, Geometry, Image, Lpn, Nanos, NextEvent, Page, PowerCut, Request,
+    Token,
 };
 
 use crate::history::History;
@@ -163,20 +163,23 @@ impl Device for CapturingDevice {
     }
 }
 
-/// Reads the given pages of a device that recovered at `now`.
-pub(crate) fn read(device: Box<dyn PowerCut>, now: Nanos, pages: Vec<Lpn>) -> Result<BTreeMap<Lpn, Page>, DeviceError> {
-    let watch = Capturing::new(device, now, Wanted::default(), &Rc::default());
-    let executor = Executor::ideal();
-    let port = executor.runtime().attach(CapturingDevice::new(&watch));
-    let work = async move {
-        let mut content = BTreeMap::new();
-        for run in pages.chunk_by(|one, next| one.0 + 1 == next.0) {
-            for part in run.chunks(port.geometry().transfer_pages_max as usize) {
-                let read = port.request(Request::read(part[0], part.len() as u32, Cause::Data)).await?;
-                content.extend(part.iter().copied().zip(read));
-            }
+/// Reads the given pages of a device that recovered at `now`, one request after another.
+///
+/// # Errors
+/// The first request's that fails; [`DeviceError::PowerLost`] if one never ends.
+pub(crate) fn read(mut device: Box<dyn PowerCut>, now: Nanos, pages: &[Lpn]) -> Result<Vec<(Lpn, Page)>, DeviceError> {
+    let most = device.geometry().transfer_pages_max as usize;
+    let (mut now, mut content, mut completed) = (now, Vec::with_capacity(pages.len()), Vec::new());
+    let runs = pages.chunk_by(|one, next| one.0 + 1 == next.0);
+    for part in runs.flat_map(|run| run.chunks(most)) {
+        device.submit(Token(0), Request::read(part[0], part.len() as u32, Cause::Data), now);
+        while completed.is_empty() {
+            now = device.next_event().moment().ok_or(DeviceError::PowerLost)?.max(now);
+            device.advance(now, &mut completed);
         }
-        Ok(content)
-    };
-    executor.block_on(work).unwrap_or(Err(DeviceError::PowerLost))
+        for Completion { outcome, .. } in completed.drain(..) {
+            content.extend(part.iter().copied().zip(outcome?));
+        }
+    }
+    Ok(content)
 }

@@ -14,7 +14,7 @@
 //! Judging such a cut needs only the copy; entering it needs the ledger (see `ahead`).
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -59,7 +59,8 @@ pub struct DeviceCuts {
 
 /// The device after the power came back.
 struct PoweredUp {
-    content: BTreeMap<Lpn, Page>,
+    /// By page, ascending.
+    content: Vec<(Lpn, Page)>,
     /// Recoveries that a further power cut interrupted.
     cut_again: u32,
 }
@@ -170,7 +171,8 @@ impl<S: Subject> Explorer<'_, S> {
         self.recoverer.extended = Extended::of(workload);
         let log = log_pages(&run.events, self.subject.log_causes());
         let mut along = Along::new(&run, base_of(workload), self.image_pages(), &log);
-        let pages = Pages { written: written_pages(&run.events), all: run.geometry.pages };
+        let all = (0..run.geometry.pages).map(Lpn).collect();
+        let pages = Pages { written: written_pages(&run.events), all };
         let mut ahead = Vec::new();
         for (capture, chance) in
             captured.iter().flat_map(|capture| chances.clone().map(move |chance| (capture, chance)))
@@ -238,8 +240,8 @@ impl<S: Subject> Explorer<'_, S> {
         let report = device.recover(capture.now).map_err(|error| format!("recovery: {error}"))?;
         device.check()?;
         let wanted = match (capture.point + chance).is_multiple_of(ALL_PAGES_EVERY) {
-            true => (0..pages.all).map(Lpn).collect(),
-            false => pages.written.clone(),
+            true => &pages.all,
+            false => &pages.written,
         };
         let content = read(device, capture.now + report.duration, wanted).map_err(|error| error.to_string())?;
         Ok(PoweredUp { content, cut_again })

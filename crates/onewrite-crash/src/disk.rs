@@ -18,7 +18,7 @@ use crate::reads::Reads;
 #[derive(Debug)]
 pub(crate) struct Medium {
     pub(crate) image: Image,
-    /// Pages written since it was made, in order, with repetitions.
+    /// Pages changed since it was made, in order, with repetitions.
     pub(crate) written: Vec<Lpn>,
     /// What was read, if somebody wants to know.
     pub(crate) reads: Option<Reads>,
@@ -45,6 +45,15 @@ impl Medium {
         self.written.push(lpn);
         if let Some(reads) = &mut self.reads {
             reads.note_write(lpn);
+        }
+    }
+
+    fn clear(&mut self, start: Lpn, count: u64) {
+        let is_kept = |lpn: &Lpn| !self.image.page(*lpn).same_handle(&Page::ZEROS);
+        self.written.extend((start.0..start.0 + count).map(Lpn).filter(is_kept));
+        self.image.clear(start, count);
+        if let Some(reads) = &mut self.reads {
+            reads.note_trim(start.0..start.0 + count);
         }
     }
 
@@ -95,9 +104,7 @@ impl Disk {
                 (start.0..).map(Lpn).zip(pages).for_each(|(lpn, page)| medium.set(lpn, page));
             }
             Operation::Flush => (),
-            Operation::Trim { start, count } => {
-                (start.0..start.0 + count).for_each(|lpn| medium.set(Lpn(lpn), Page::ZEROS));
-            }
+            Operation::Trim { start, count } => medium.clear(start, count),
             Operation::Share(pairs) => {
                 let sources: Vec<Page> = pairs.iter().map(|pair| medium.page(pair.source)).collect();
                 pairs.iter().zip(sources).for_each(|(pair, page)| medium.set(pair.target, page));

@@ -142,6 +142,8 @@ pub(crate) struct Judge<'a> {
     promises: Promises,
     tears: bool,
     history: &'a History,
+    /// Operations that have no end.
+    failed: Vec<usize>,
     /// The tree after each number of ended operations.
     trees: Vec<Tree>,
     candidates: Vec<Candidate>,
@@ -184,6 +186,7 @@ impl<'a> Judge<'a> {
             promises,
             tears: options.tears(),
             history,
+            failed: (0..).zip(&history.operations).filter(|(_, it)| it.end.is_none()).map(|(index, _)| index).collect(),
             trees: Vec::new(),
             candidates: Vec::new(),
             listings: RefCell::default(),
@@ -226,8 +229,7 @@ impl<'a> Judge<'a> {
                 joins.push(self.take_steps(&mut tree, *operation, prefix));
             }
         }
-        let history = self.history;
-        for operation in (0..history.operations.len()).filter(|index| history.operations[*index].end.is_none()) {
+        for operation in self.failed.clone() {
             self.take_steps(&mut tree.clone(), operation, usize::MAX);
         }
         self.versions.values_mut().for_each(|versions| versions.sort_by_key(|version| version.order));
@@ -239,8 +241,7 @@ impl<'a> Judge<'a> {
     fn under_way(&self, stop: usize, prefix: usize, ended: &[usize]) -> Vec<usize> {
         let later = &ended[prefix..];
         let begun = |index: &usize| self.operation(*index).begin < stop && !self.operation(*index).steps.is_empty();
-        let never = (0..self.history.operations.len()).filter(|index| self.operation(*index).end.is_none());
-        later.iter().copied().chain(never).filter(begun).collect()
+        later.iter().chain(&self.failed).copied().filter(begun).collect()
     }
 
     fn add_candidates(&mut self, tree: &Tree, prefix: usize, under_way: &[usize]) {

@@ -8,6 +8,8 @@
 //! # Invariants
 //! - Two ways differ first in the content of one page, never in which page is read next.
 
+use std::ops::Range;
+
 use onewrite_block::{Image, Lpn, Page};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,12 +23,14 @@ const READS_MAX: usize = 4 << 20;
 pub(crate) struct Reads {
     order: Vec<Lpn>,
     settled: FxHashSet<Lpn>,
+    trimmed: Vec<Range<u64>>,
 }
 
 impl Reads {
     /// Notes that `lpn` was read.
     pub(crate) fn note_read(&mut self, lpn: Lpn) {
-        if self.settled.insert(lpn) {
+        let is_trimmed = self.trimmed.iter().any(|range| range.contains(&lpn.0));
+        if !is_trimmed && self.settled.insert(lpn) {
             self.order.push(lpn);
         }
     }
@@ -39,6 +43,11 @@ impl Reads {
     /// Notes that `lpn` was written: what it held no longer matters.
     pub(crate) fn note_write(&mut self, lpn: Lpn) {
         self.settled.insert(lpn);
+    }
+
+    /// Notes that pages were trimmed, which settles them as a write does.
+    pub(crate) fn note_trim(&mut self, pages: Range<u64>) {
+        self.trimmed.push(pages);
     }
 }
 
@@ -217,10 +226,12 @@ mod tests {
     fn pages_that_recovery_wrote_first_do_not_count() {
         let mut reads = Reads::default();
         reads.note_write(Lpn(1));
-        (0..3).for_each(|lpn| reads.note_read(Lpn(lpn)));
+        reads.note_trim(3..5);
+        (0..6).for_each(|lpn| reads.note_read(Lpn(lpn)));
         let mut outcomes = OutcomesByReads::default();
-        outcomes.keep(&image(&[1, 2, 3]), &reads, "there");
-        assert_eq!(outcomes.of(&image(&[1, 9, 3])), Some("there"));
-        assert_eq!(outcomes.of(&image(&[1, 2, 9])), None);
+        outcomes.keep(&image(&[1, 2, 3, 4, 5, 6]), &reads, "there");
+        assert_eq!(outcomes.of(&image(&[1, 9, 3, 9, 9, 6])), Some("there"));
+        assert_eq!(outcomes.of(&image(&[1, 2, 9, 4, 5, 6])), None);
+        assert_eq!(outcomes.of(&image(&[1, 2, 3, 4, 5, 9])), None);
     }
 }

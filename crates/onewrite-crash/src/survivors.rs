@@ -62,7 +62,7 @@ impl Walkers<'_> {
     ///
     /// # Errors
     /// The pages with neither the last durable content nor a newer one.
-    pub(crate) fn newer(&self, content: BTreeMap<Lpn, Page>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
+    pub(crate) fn newer(&self, content: Vec<(Lpn, Page)>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
         let (mut newer, mut wrong) = (BTreeMap::new(), Vec::new());
         let (image, region) = (self.image.pending_pages(), self.region.pending_pages());
         for (lpn, page) in content {
@@ -87,10 +87,10 @@ fn first_page(event: &RecordedEvent) -> Option<u64> {
     }
 }
 
-/// The pages that a run wrote, and the number of pages of the device.
+/// The pages that a run wrote, and all pages of the device.
 pub(crate) struct Pages {
     pub(crate) written: Vec<Lpn>,
-    pub(crate) all: u64,
+    pub(crate) all: Vec<Lpn>,
 }
 
 pub(crate) fn written_pages(events: &[RecordedEvent]) -> Vec<Lpn> {

@@ -87,6 +87,35 @@ fn a_write_that_comes_too_early_waits_for_those_before_it() {
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, false, true], "{outcomes:?}");
 }
 
+/// Other writes go on all the while, so nobody sees that nothing happens.
+#[test]
+fn a_write_that_waits_in_vain_is_refused_after_a_second() {
+    for profile in ["ocssd-huawei", "zns"] {
+        let ((mut device, zones), mut now, mut completed) = (device(profile), Nanos::ZERO, Vec::new());
+        run(&mut *device, &mut now, write(zones.start(1), 0..2)).0.unwrap();
+        let (pointer, page) = (zones.start(1).offset(2), zones.start(1).offset(5));
+        let begin = now;
+        device.submit(Token(0), Request::new(write(page, 0..1), Cause::Data), now);
+        for number in 1_u32.. {
+            if completed.iter().any(|completion: &Completion| completion.token == Token(0)) {
+                break;
+            }
+            assert!(now - begin < Nanos::from_millis(2_000), "{profile}: it waits for ever");
+            now += Nanos::from_millis(1);
+            let other = Request::new(write(zones.start(2).offset(u64::from(number) - 1), 0..1), Cause::Data);
+            device.submit(Token(number), other, now);
+            while !completed.iter().any(|completion| completion.token == Token(number)) {
+                now = device.next_event().moment().expect("a request goes on");
+                device.advance(now, &mut completed);
+            }
+        }
+        assert!(now - begin >= Nanos::from_millis(1_000), "{profile}: refused after {}", now - begin);
+        let refused = completed.into_iter().find(|completion| completion.token == Token(0)).expect("just seen");
+        assert_eq!(refused.outcome, Err(DeviceError::ZonePointer { page, pointer }));
+        run(&mut *device, &mut now, write(pointer, 2..4)).0.unwrap();
+    }
+}
+
 #[test]
 fn a_write_ends_with_its_zone_and_conventional_pages_take_any_order() {
     let ((mut device, zones), mut now) = (device("ocssd-huawei"), Nanos::ZERO);

@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 401] = [
+pub const ALL: [(Room, &str); 402] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -458,6 +458,7 @@ pub const ALL: [(Room, &str); 401] = [
     (Room::Layers, "DFTL: page trimmed before the cut"),
     (Room::Layers, "TRIM of a page that the layer is writing"),
     (Room::Zones, "zone write waits for its turn"),
+    (Room::Zones, "zone write waits in vain"),
     (Room::Zones, "zone write away from its pointer"),
     (Room::Zones, "too many open zones"),
     (Room::Zones, "zone written to its end"),

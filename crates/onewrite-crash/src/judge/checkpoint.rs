@@ -18,18 +18,18 @@
 //!
 //! Which syncs the file system turns into checkpoints is not known here. Such a sync is explained by a later candidate.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use onewrite_block::{PAGE_SIZE, Page};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::overwritten::in_place;
 use super::pages::{is_mixed, is_seen};
 use super::rolling::{BlockChange, Moment, NodeSync, REMEMBERED_MAX, Rolled, State};
 use super::{Breach, Candidate, Judge, Promise, Version, changes};
 use crate::hash::ZEROS;
-use crate::model::{FileContent, ItemKind, Listing, NodeId, Tree};
+use crate::model::{Entry, FileContent, ItemKind, Listing, NodeId, Tree};
 use crate::recovery::Found;
 use crate::subject::{Keeps, SyncedNames};
 
@@ -129,8 +129,9 @@ impl Judge<'_> {
         }
         for (path, item) in found.listing.items().filter(|(path, _)| !new.contains(*path)) {
             let ItemKind::File(content) = &item.kind else { continue };
-            let node = NodeId(base.owner(path).expect("the names are equal") as u32);
-            let ItemKind::File(expected) = &base.item(path).expect("the names are equal").kind else { continue };
+            let before = base.entry(path).expect("the names are equal");
+            let ItemKind::File(expected) = &before.item.kind else { continue };
+            let node = NodeId(before.owner as u32);
             let file = rolled.iter().find(|rolled| rolled.node == node);
             let is_any = |is_it: &dyn Fn(&State) -> bool| file.is_some_and(|file| file.states.iter().any(is_it));
             if is_any(&|state| self.is_in(state, node, content, happened)) {
@@ -160,11 +161,9 @@ impl Judge<'_> {
     ) -> BTreeSet<String> {
         let directory = |node: NodeId| match node {
             Tree::ROOT => Some(String::new()),
-            _ => {
-                base.items().find(|(path, _)| base.owner(path) == Some(node.0.into())).map(|(path, _)| path.to_owned())
-            }
+            _ => base.entries().find(|(_, entry)| entry.owner == node.0.into()).map(|(path, _)| path.to_owned()),
         };
-        let in_base: BTreeSet<u64> = base.items().filter_map(|(path, _)| base.owner(path)).collect();
+        let in_base: FxHashSet<u64> = base.entries().map(|(_, entry)| entry.owner).collect();
         let mut new = BTreeSet::new();
         for file in rolled.iter().filter(|file| !in_base.contains(&file.node.0.into())) {
             let path = |state: &State| {
@@ -196,18 +195,17 @@ impl Judge<'_> {
 
     /// Compares names, kinds, links and link targets, but for the paths in `new`.
     fn compare_names(&self, base: &Listing, found: &Listing, new: &BTreeSet<String>, misses: &mut Misses) {
-        let (mut nodes, mut inodes) = (BTreeMap::new(), BTreeMap::new());
-        for (path, item) in found.items() {
-            let inode = found.owner(path).expect("listed");
-            let Some(expected) = base.item(path) else {
-                match new.contains(path) && inodes.insert(inode, u64::MAX).is_none() {
+        let (mut nodes, mut inodes) = (FxHashMap::default(), FxHashMap::default());
+        for (path, Entry { owner: inode, item }) in found.entries() {
+            let Some(Entry { owner: node, item: expected }) = base.entry(path) else {
+                match new.contains(path) && inodes.insert(*inode, u64::MAX).is_none() {
                     true => (),
                     false => misses.names.push(format!("+ {path}")),
                 }
                 continue;
             };
-            let node = base.owner(path).expect("listed");
-            let is_one = *nodes.entry(node).or_insert(inode) == inode && *inodes.entry(inode).or_insert(node) == node;
+            let is_one =
+                *nodes.entry(*node).or_insert(*inode) == *inode && *inodes.entry(*inode).or_insert(*node) == *node;
             let is_alike = match (&item.kind, &expected.kind) {
                 (ItemKind::File(_), ItemKind::File(_)) => true,
                 (one, other) => one == other,
@@ -352,7 +350,7 @@ impl Judge<'_> {
             Some(State { place, hash, size, attributes, name })
         };
         let mut states: Vec<State> = of(&self.trees[place]).into_iter().collect();
-        let failed = self.history.operations.iter().filter(|operation| operation.end.is_none());
+        let failed = self.failed.iter().map(|index| self.operation(*index));
         for operation in failed.filter(|operation| operation.begin < happened) {
             let mut tree = self.trees[place].clone();
             for step in operation.steps.iter().take_while(|step| changes(step, node)) {

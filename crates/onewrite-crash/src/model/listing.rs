@@ -125,50 +125,65 @@ impl Item {
     }
 }
 
+/// What stands at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The number of the inode or node.
+    pub(crate) owner: u64,
+    pub(crate) item: Item,
+}
+
 /// See the module's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
-    items: BTreeMap<String, Item>,
-    /// The number of the inode or node behind each path.
-    owners: BTreeMap<String, u64>,
+    entries: BTreeMap<String, Entry>,
 }
 
 impl Listing {
     /// Adds a path; `owner` is equal for the names of one inode. A path that is there already is kept beside it, under
     /// a name that no tree has: a directory that gives a name twice is none that somebody made.
     pub(crate) fn insert(&mut self, mut path: String, owner: u64, item: Item) {
-        while self.items.contains_key(&path) {
+        while self.entries.contains_key(&path) {
             path.push_str("/again");
         }
-        self.owners.insert(path.clone(), owner);
-        self.items.insert(path, item);
+        self.entries.insert(path, Entry { owner, item });
     }
 
     /// Numbers the inodes: all names of an inode get the position of its first name in the order of paths.
     pub(crate) fn number_groups(&mut self) {
         let mut first: BTreeMap<u64, u64> = BTreeMap::new();
-        for (place, (item, owner)) in (0..).zip(self.items.values_mut().zip(self.owners.values())) {
+        for (place, Entry { owner, item }) in (0..).zip(self.entries.values_mut()) {
             item.group = *first.entry(*owner).or_insert(place);
         }
     }
 
     /// The item at `path`.
     pub(crate) fn item(&self, path: &str) -> Option<&Item> {
-        self.items.get(path)
+        self.entry(path).map(|entry| &entry.item)
+    }
+
+    /// The item at `path`, and what it belongs to.
+    pub(crate) fn entry(&self, path: &str) -> Option<&Entry> {
+        self.entries.get(path)
     }
 
     /// The number of the inode or node at `path`.
     pub(crate) fn owner(&self, path: &str) -> Option<u64> {
-        self.owners.get(path).copied()
+        self.entry(path).map(|entry| entry.owner)
     }
 
     /// Every path in order.
     pub(crate) fn items(&self) -> impl Iterator<Item = (&str, &Item)> {
-        self.items.iter().map(|(path, item)| (path.as_str(), item))
+        self.entries().map(|(path, entry)| (path, &entry.item))
+    }
+
+    /// The same, each with what it belongs to.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
     fn hash(&self, of: impl Fn(&Item) -> u64) -> u64 {
-        self.items.iter().fold(0, |sum, (path, item)| mixed(sum, mixed(bytes_hash(path.as_bytes()), of(item))))
+        self.items().fold(0, |sum, (path, item)| mixed(sum, mixed(bytes_hash(path.as_bytes()), of(item))))
     }
 
     /// Hash of names, kinds, links and attributes: everything but the files' content and size.

@@ -9,6 +9,6 @@ mod shared;
 mod steps;
 mod tree;
 
-pub(crate) use listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
+pub(crate) use listing::{Entry, FileAttributes, FileContent, Item, ItemKind, Listing};
 pub(crate) use steps::{Met, by_pages, steps_of_allocation, steps_of_write};
 pub(crate) use tree::{NewKind, NodeId, SharedPages, Step, Touched, Tree};

@@ -55,13 +55,9 @@ impl Contents {
 
     /// Counts again after a power cut: keeps the content of these versions of flash pages.
     pub(super) fn recount(&mut self, versions: impl Iterator<Item = u64>) {
-        let mut before = std::mem::take(&mut self.by_version);
-        for version in versions {
-            if let Some(kept) = before.remove(&version) {
-                self.by_version.insert(version, Kept { copies: 0, ..kept });
-            }
-            self.gain(version);
-        }
+        self.by_version.values_mut().for_each(|kept| kept.copies = 0);
+        versions.for_each(|version| self.gain(version));
+        self.by_version.retain(|_, kept| kept.copies > 0);
     }
 
     /// Number of versions with content.
@@ -71,16 +67,16 @@ impl Contents {
 
     /// Verifies the counts against the pages of the flash.
     pub(super) fn check(&self, versions: impl Iterator<Item = u64>) -> Result<(), String> {
-        let mut counted = FxHashMap::<u64, u32>::default();
-        versions.filter(|version| self.by_version.contains_key(version)).for_each(|version| {
-            *counted.entry(version).or_default() += 1;
+        let mut counted: FxHashMap<u64, u32> = self.by_version.keys().map(|version| (*version, 0)).collect();
+        versions.for_each(|version| {
+            if let Some(found) = counted.get_mut(&version) {
+                *found += 1;
+            }
         });
-        let mut known: Vec<_> = self.by_version.iter().map(|(version, kept)| (*version, kept.copies)).collect();
-        known.sort_unstable();
-        match known.iter().find(|(version, copies)| counted.get(version) != Some(copies)) {
+        let wrong = self.by_version.iter().map(|(version, kept)| (version, kept.copies, counted[version]));
+        match wrong.filter(|(_, copies, found)| copies != found).min() {
             None => Ok(()),
-            Some((version, copies)) => {
-                let found = counted.get(version).copied().unwrap_or(0);
+            Some((version, copies, found)) => {
                 Err(format!("version {version} is on {found} flash pages, its content counts {copies}"))
             }
         }

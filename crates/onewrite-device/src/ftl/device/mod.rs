@@ -214,8 +214,9 @@ impl FtlDevice {
     }
 
     fn next_moment(&self) -> Option<u64> {
-        let flash = self.ftl.flash().next_moment();
-        let moment = [flash, self.host.next_moment()].into_iter().flatten().min();
+        let (flash, host) = (self.ftl.flash().next_moment(), self.host.next_moment());
+        let refusal = self.line.as_ref().and_then(ZoneLine::next_refusal);
+        let moment = [flash, host, refusal].into_iter().flatten().min();
         moment.filter(|_| !self.is_dark)
     }
 
@@ -316,10 +317,13 @@ impl Device for FtlDevice {
             if self.passes_cut_point() {
                 return;
             }
-            if self.host.next_moment().is_some_and(|host| host <= moment) {
+            let is_now = |event: Option<u64>| event.is_some_and(|event| event <= moment);
+            if is_now(self.host.next_moment()) {
                 self.host_stage(completed);
-            } else {
+            } else if is_now(self.ftl.flash().next_moment()) {
                 self.flash_event();
+            } else {
+                self.refuse_late();
             }
             self.evict();
         }

@@ -7,6 +7,9 @@ use onewrite_block::{DeviceError, Lpn, Zones};
 
 use crate::ssd::host::RequestSlot;
 
+/// Nanoseconds that a write waits for those before it.
+const WAIT_MAX: u64 = 1_000_000_000;
+
 /// What becomes of a write.
 pub(super) enum Admission {
     /// It goes on; the pointer of its zone lies behind it now.
@@ -26,7 +29,14 @@ pub(super) struct ZoneLine {
     /// Zones that were written since power-up and are not full: a power cycle closes all.
     open: BTreeSet<u64>,
     /// Waiting writes, by first page.
-    waiting: BTreeMap<Lpn, RequestSlot>,
+    waiting: BTreeMap<Lpn, Waiting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    slot: RequestSlot,
+    /// When it is refused.
+    until: u64,
 }
 
 impl ZoneLine {
@@ -67,20 +77,32 @@ impl ZoneLine {
         };
     }
 
-    /// Lets an early write wait; returns the number of those that do.
-    pub(super) fn wait(&mut self, start: Lpn, slot: RequestSlot) -> usize {
-        self.waiting.insert(start, slot);
+    /// Lets an early write wait from `now` on; returns the number of those that do.
+    pub(super) fn wait(&mut self, start: Lpn, slot: RequestSlot, now: u64) -> usize {
+        self.waiting.insert(start, Waiting { slot, until: now + WAIT_MAX });
         self.waiting.len()
+    }
+
+    /// When the first waiting write is refused.
+    pub(super) fn next_refusal(&self) -> Option<u64> {
+        self.waiting.values().map(|waiting| waiting.until).min()
     }
 
     /// The write that waits for those before `start`.
     pub(super) fn waits_at(&mut self, start: Lpn) -> Option<RequestSlot> {
-        self.waiting.remove(&start)
+        self.waiting.remove(&start).map(|waiting| waiting.slot)
+    }
+
+    /// Gives up the writes that have waited too long, each with its refusal.
+    pub(super) fn give_up_late(&mut self, now: u64) -> Vec<(RequestSlot, DeviceError)> {
+        let late = |(start, waiting): (&Lpn, &Waiting)| (waiting.until <= now).then_some(*start);
+        let late: Vec<Lpn> = self.waiting.iter().filter_map(late).collect();
+        late.into_iter().flat_map(|start| self.give_up(start..start.offset(1))).collect()
     }
 
     /// Gives up the waiting writes into `pages`, each with its refusal.
     pub(super) fn give_up(&mut self, pages: Range<Lpn>) -> Vec<(RequestSlot, DeviceError)> {
-        let refused = |(page, slot): (Lpn, RequestSlot)| {
+        let refused = |(page, Waiting { slot, .. }): (Lpn, Waiting)| {
             let (zone, _) = self.zones.place(page).expect("it waits for its zone");
             let pointer = self.zones.start(zone).offset(self.pointers[zone as usize]);
             (slot, DeviceError::ZonePointer { page, pointer })

@@ -3,7 +3,8 @@
 //! A write that begins behind the write pointer of its zone waits for the writes before it; the host's driver does
 //! that, so a file system may submit the writes of one zone from several tasks. One that begins before the pointer is
 //! refused, and so is one whose place another write took while it waited. If all places of the queue hold waiting
-//! writes, none can come any more, and they are refused, too.
+//! writes, none can come any more, and they are refused, too. So is a write that has waited for a second: nobody writes
+//! what it waits for.
 
 use onewrite_block::{DeviceError, Lpn, Operation};
 
@@ -25,7 +26,7 @@ impl FtlDevice {
         let Some(line) = &mut self.line else { return self.receive(slot, count) };
         match line.admit(start, count) {
             Admission::Refused(error) => self.refuse(slot, error),
-            Admission::Early if line.wait(start, slot) >= self.model.geometry.queue_depth as usize => {
+            Admission::Early if line.wait(start, slot, self.now) >= self.model.geometry.queue_depth as usize => {
                 let hopeless = line.give_up(Lpn(0)..Lpn(u64::MAX));
                 hopeless.into_iter().for_each(|(slot, error)| self.refuse(slot, error));
             }
@@ -50,6 +51,15 @@ impl FtlDevice {
         for slot in waiting.chain([slot]).collect::<Vec<_>>() {
             onewrite_block::reached!("zone write refused for wear");
             self.refuse(slot, error.clone());
+        }
+    }
+
+    /// Refuses the writes that have waited too long for their turn.
+    pub(super) fn refuse_late(&mut self) {
+        let late = self.line.as_mut().map(|line| line.give_up_late(self.now)).unwrap_or_default();
+        for (slot, error) in late {
+            onewrite_block::reached!("zone write waits in vain");
+            self.refuse(slot, error);
         }
     }
 
