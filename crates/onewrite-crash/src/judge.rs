@@ -239,9 +239,8 @@ impl<'a> Judge<'a> {
 
     /// Operations with steps that begin before happening `stop` and are not among the first `prefix` ended operations.
     fn under_way(&self, stop: usize, prefix: usize, ended: &[usize]) -> Vec<usize> {
-        let later = &ended[prefix..];
         let begun = |index: &usize| self.operation(*index).begin < stop && !self.operation(*index).steps.is_empty();
-        later.iter().chain(&self.failed).copied().filter(begun).collect()
+        ended[prefix..].iter().chain(&self.failed).copied().filter(begun).collect()
     }
 
     fn add_candidates(&mut self, tree: &Tree, prefix: usize, under_way: &[usize]) {
@@ -362,6 +361,7 @@ impl<'a> Judge<'a> {
                     }
                     Syncs::Node(node) | Syncs::Content(node) | Syncs::Commit(_, node) => {
                         let now = Rc::make_mut(&mut current);
+                        now.prefix = now.prefix.max(self.removals_before(entry, &ended, &ended_before));
                         let is_asked = |step: &Step| entry.syncs != Syncs::Content(node) || !is_beside_content(step);
                         if self.rolls_forward(node) {
                             now.prefix = now.prefix.max(self.renames_before(node, known));

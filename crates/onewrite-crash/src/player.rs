@@ -160,7 +160,8 @@ impl<S: Subject> Player<S> {
                 break;
             }
         }
-        for (ino, _) in open.files.into_values() {
+        // The others are open until the unmount.
+        for (ino, _) in open.files.into_iter().filter(|(slot, _)| slot % 2 == 0).map(|(_, file)| file) {
             // Recovery frees a file that cannot be released; the history does not depend on it.
             let _ = self.fs.release(ino).await;
         }

@@ -279,7 +279,7 @@ fn home_sum(before: &Image, medium: &Medium, mut sum: Sum, log: &FxHashSet<Lpn>)
     sum.home
 }
 
-/// Everything that is visible from the root.
+/// Everything that is visible from the root. Each name that a directory lists must be found there, too.
 pub(crate) async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listing> {
     let mut listing = Listing::default();
     let mut pending = vec![(String::new(), fs.root())];
@@ -291,7 +291,11 @@ pub(crate) async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsRe
             cursor = last.next;
             for entry in entries.iter().filter(|entry| entry.name != b"." && entry.name != b"..") {
                 let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
-                let item = read_item(fs, entry.ino, extended).await?;
+                let item = match fs.lookup(directory, &entry.name).await {
+                    Ok(ino) if ino == entry.ino => read_item(fs, ino, extended).await?,
+                    Ok(_) | Err(FsError::NotFound(_)) => Item::new(ItemKind::Other("listed, but not found".into())),
+                    Err(error) => return Err(error),
+                };
                 if matches!(item.kind, ItemKind::Directory(_)) {
                     pending.push((path.clone(), entry.ino));
                 }
