@@ -70,8 +70,8 @@ impl Region {
         port.request(Request::flush(Cause::Data)).await.map(drop)
     }
 
-    /// Starts the tasks; they run until the run ends, or for [`LOAD_MAX`]. A file system that waits for ever is then seen
-    /// to do so.
+    /// Starts the tasks; they run until the run ends, or for [`LOAD_MAX`]: then a file system that waits for ever is
+    /// seen to do so.
     pub(crate) fn keep_busy(&self, port: &DevicePort, chance: &Choices, effect: Effect) {
         for task in 0..TASKS {
             let pages = self.pages / TASKS;

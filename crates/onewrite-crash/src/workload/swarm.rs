@@ -15,7 +15,7 @@ use super::warm_up::fill_log;
 use crate::action::{Action, Blocks, Workload, sparse_seed};
 
 const PAGE: u64 = 4096;
-/// Bytes of the longest names; fifteen of them fill a block of a directory of ext4, seven to nine one of F2FS.
+/// Bytes of the longest names; six to fifteen of them fill a block of a directory.
 const NAME_BYTES: usize = 250;
 /// How much shorter the next of the names is, and how many lengths there are. Some blocks are full to their last byte.
 const SHORTER: (u64, u64) = (11, 8);
