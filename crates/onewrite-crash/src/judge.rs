@@ -37,7 +37,7 @@ use serde::Serialize;
 
 use combinations::{COMBINATIONS_MAX, FAILED_COMBINATIONS_MAX, combinations};
 use pages::{is_mixed, is_seen};
-use rolling::{BlockChange, Checkpoints};
+use rolling::{BlockChange, Checkpoints, removals_before};
 
 use crate::hash::ZEROS;
 use crate::history::{Happening, History, Operation, Syncs};
@@ -361,7 +361,7 @@ impl<'a> Judge<'a> {
                     }
                     Syncs::Node(node) | Syncs::Content(node) | Syncs::Commit(_, node) => {
                         let now = Rc::make_mut(&mut current);
-                        now.prefix = now.prefix.max(self.removals_before(entry, &ended, &ended_before));
+                        now.prefix = now.prefix.max(removals_before(self.history, entry.syncs, &ended_before));
                         let is_asked = |step: &Step| entry.syncs != Syncs::Content(node) || !is_beside_content(step);
                         if self.rolls_forward(node) {
                             now.prefix = now.prefix.max(self.renames_before(node, known));

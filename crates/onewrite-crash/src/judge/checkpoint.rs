@@ -29,8 +29,7 @@ use super::pages::{is_mixed, is_seen};
 use super::rolling::{BlockChange, Moment, NodeSync, REMEMBERED_MAX, Rolled, State};
 use super::{Breach, Candidate, Judge, Promise, Version, changes};
 use crate::hash::ZEROS;
-use crate::history::{Operation, Syncs};
-use crate::model::{Entry, FileContent, ItemKind, Listing, NodeId, Step, Tree};
+use crate::model::{Entry, FileContent, ItemKind, Listing, NodeId, Tree};
 use crate::recovery::Found;
 use crate::subject::{Keeps, SyncedNames};
 
@@ -77,15 +76,6 @@ impl Judge<'_> {
             before.contains(node) && before.names_of(node) != self.trees[*place].names_of(node)
         };
         (1..=known).rev().find(has_changed).unwrap_or(0)
-    }
-
-    /// How many of the operations that have `ended` a checkpoint must have after a commit of drafts: no name that was
-    /// removed before it comes back.
-    pub(super) fn removals_before(&self, sync: &Operation, ended: &[usize], ended_before: &[usize]) -> usize {
-        let Syncs::Commit(commit, _) = sync.syncs else { return 0 };
-        let takes_name = |step: &Step| matches!(step, Step::Remove { .. } | Step::Rename { .. });
-        let known = &ended[..ended_before[self.operation(commit).begin]];
-        known.iter().rposition(|other| self.operation(*other).steps.iter().any(takes_name)).map_or(0, |place| place + 1)
     }
 
     /// Judges a tree; `None` if a checkpoint explains it.
@@ -333,7 +323,8 @@ impl Judge<'_> {
         let is_done = |sync: &&NodeSync| sync.end.is_some_and(|end| end < happened);
         let last = syncs.iter().filter(is_done).map(|sync| sync.position).max();
         let is_possible = |sync: &&NodeSync| {
-            sync.begin < happened && sync.position >= prefix && last.is_none_or(|last| sync.position >= last)
+            let is_there = sync.begin < happened && sync.needs <= prefix;
+            is_there && sync.position >= prefix && last.is_none_or(|last| sync.position >= last)
         };
         let mut states = Vec::new();
         for sync in syncs.iter().filter(is_possible) {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::history::{History, Syncs};
-use crate::model::{FileAttributes, NodeId, Tree};
+use crate::model::{FileAttributes, NodeId, Step, Tree};
 
 /// Most entries of each memory; then all are dropped.
 pub(super) const REMEMBERED_MAX: usize = 4096;
@@ -42,6 +42,8 @@ pub(super) struct NodeSync {
     pub(super) is_whole: bool,
     /// The happening at which it succeeded.
     pub(super) end: Option<usize>,
+    /// How many operations a checkpoint must have that it is rolled forward over.
+    pub(super) needs: usize,
     /// Number of operations that ended before it began, and before it ended.
     pub(super) known: usize,
     pub(super) reached: usize,
@@ -100,6 +102,7 @@ impl Checkpoints {
                 begin: operation.begin,
                 is_whole: !matches!(operation.sought, Syncs::Content(_)),
                 end,
+                needs: removals_before(history, operation.sought, ended_count),
                 known: ended_count[operation.begin],
                 reached: ended_count[operation.end.unwrap_or(ended_count.len() - 1)],
             };
@@ -116,4 +119,14 @@ impl Checkpoints {
         }
         Checkpoints { syncs, ..Checkpoints::default() }
     }
+}
+
+/// How many operations a checkpoint must have beside a commit of drafts that recovery rolls forward: no name that was
+/// removed before the commit comes back. `ended_count` counts the operations that had ended at each happening.
+pub(super) fn removals_before(history: &History, sync: Syncs, ended_count: &[usize]) -> usize {
+    let Syncs::Commit(commit, _) = sync else { return 0 };
+    let takes_name = |step: &Step| matches!(step, Step::Remove { .. } | Step::Rename { .. });
+    let removes = |operation: &usize| history.operations[*operation].steps.iter().any(takes_name);
+    let known = ended_count[history.operations[commit].begin];
+    history.ended()[..known].iter().rposition(removes).map_or(0, |place| place + 1)
 }
