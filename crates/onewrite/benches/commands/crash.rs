@@ -10,7 +10,7 @@ use crate::{OURS, median, seconds};
 const ROUNDS: usize = 3;
 const STATES: u64 = 10_000;
 /// Mode, or F2FS, and device, and the least states a second that we want.
-const CELLS: [(&str, &str, f64); 9] = [
+const CELLS: [(&str, &str, f64); 10] = [
     ("ordered", "", 2000.0),
     ("data", "", 2000.0),
     ("sdj", "nvme-share", 1000.0),
@@ -20,6 +20,7 @@ const CELLS: [(&str, &str, f64); 9] = [
     ("ldj", "sata-850pro", 1000.0),
     ("f2fs", "", 1000.0),
     ("f2fs", "sata-850pro", 1000.0),
+    ("f2fs", "ocssd-huawei", 1000.0),
 ];
 
 fn ours(scratch: &Path, mode: &str, device: &str) -> f64 {
