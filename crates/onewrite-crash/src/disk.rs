@@ -49,8 +49,8 @@ impl Medium {
     }
 
     fn clear(&mut self, start: Lpn, count: u64) {
-        let is_kept = |lpn: &Lpn| !self.image.page(*lpn).same_handle(&Page::ZEROS);
-        self.written.extend((start.0..start.0 + count).map(Lpn).filter(is_kept));
+        let holds_content = |lpn: &Lpn| !self.image.page(*lpn).same_handle(&Page::ZEROS);
+        self.written.extend((start.0..start.0 + count).map(Lpn).filter(holds_content));
         self.image.clear(start, count);
         if let Some(reads) = &mut self.reads {
             reads.note_trim(start.0..start.0 + count);

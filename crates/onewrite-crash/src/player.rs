@@ -160,7 +160,7 @@ impl<S: Subject> Player<S> {
                 break;
             }
         }
-        // The others are open until the unmount.
+        // Files under odd numbers stay open until the unmount.
         for (ino, _) in open.files.into_iter().filter(|(slot, _)| slot % 2 == 0).map(|(_, file)| file) {
             // Recovery frees a file that cannot be released; the history does not depend on it.
             let _ = self.fs.release(ino).await;

@@ -72,7 +72,7 @@ pub(crate) enum ItemKind {
     Directory(FileAttributes),
     File(FileContent),
     Symlink(String, FileAttributes),
-    /// A kind that no workload makes.
+    /// A kind that no workload makes, or a name that is listed and not found.
     Other(String),
 }
 

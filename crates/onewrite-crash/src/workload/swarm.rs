@@ -17,8 +17,10 @@ use crate::action::{Action, Blocks, Workload, sparse_seed};
 const PAGE: u64 = 4096;
 /// Bytes of the longest names; six to fifteen of them fill a block of a directory.
 const NAME_BYTES: usize = 250;
-/// How much shorter the next of the names is, and how many lengths there are. Some blocks are full to their last byte.
-const SHORTER: (u64, u64) = (11, 8);
+/// Bytes by which a name is shorter than the one before, and the number of lengths: so some blocks of a directory are
+/// full to their last byte.
+const SHORTER_BYTES: u64 = 11;
+const LENGTHS: u64 = 8;
 /// Pages of a file that compresses well: up to more than the smallest log has blocks, and than two of its blocks name.
 const BULKY_PAGES: [u64; 4] = [60, 300, 1_100, 1_700];
 /// Extents of a deep tree before the tasks begin: a root holds four, one leaf 340, a tree of depth one 1,360.
@@ -202,7 +204,7 @@ fn page_of_deep(extent: u64, seed: u64) -> Action {
 
 fn long_name(task: usize, number: u64) -> String {
     let end = format!("-{number}");
-    let shorter = (number % SHORTER.1 * SHORTER.0) as usize;
+    let shorter = (number % LENGTHS * SHORTER_BYTES) as usize;
     format!("/t{task}/long/{}{end}", "n".repeat(NAME_BYTES - shorter - end.len()))
 }
 
