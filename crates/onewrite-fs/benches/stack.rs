@@ -1,6 +1,6 @@
 //! The whole stack in virtual time: file-system operations per second of processor time on ext4 in `ordered` and
-//! `data`, and on F2FS. The device takes no time, so the result measures only our code. The aim is at least 300,000
-//! without fsync; the bench fails if a cell misses it.
+//! `data`, and on F2FS without and with a staging area. The device takes no time, so the result measures only our code.
+//! The aim is at least 300,000 without fsync; the bench fails if a cell misses it.
 //!
 //! `cargo bench --package onewrite-fs --bench stack [-- COLUMN [ROW]]`: only those whose names contain this
 
@@ -16,6 +16,7 @@ use onewrite_testing::verdict;
 use rustix::time::{ClockId, clock_gettime};
 
 const SIZE_BYTES: u64 = 1 << 30;
+const STAGE_BYTES: u64 = 128 << 20;
 const OPERATIONS: u64 = 200_000;
 const FILES: u64 = 20_000;
 /// Least operations a second in the columns without fsync.
@@ -55,8 +56,9 @@ fn measure_ext4(mode: Mode, job: Job) -> f64 {
     measure(disk, mount, job.operations(), async move |fs| job.run(&*fs).await)
 }
 
-fn measure_f2fs(job: Job) -> f64 {
-    let options = f2fs::mkfs::MkfsOptions::new(SIZE_BYTES, &mut Choices::new(1));
+fn measure_f2fs(job: Job, stage_bytes: u64) -> f64 {
+    let mut options = f2fs::mkfs::MkfsOptions::new(SIZE_BYTES, &mut Choices::new(1));
+    options.stage_bytes = stage_bytes;
     let disk = disk(f2fs::mkfs::plan(&options).expect("plan"));
     let mount = async move |port: DevicePort| F2fs::mount(port, F2fsOptions::default()).await;
     measure(disk, mount, job.operations(), async move |fs| job.run(&*fs).await)
@@ -132,10 +134,11 @@ const COLUMNS: [(&str, Job); 4] = [
 
 type Row = (&'static str, fn(Job) -> f64);
 
-const ROWS: [Row; 3] = [
+const ROWS: [Row; 4] = [
     ("ordered", |job| measure_ext4(Mode::Ordered, job)),
     ("data", |job| measure_ext4(Mode::Data, job)),
-    ("f2fs", measure_f2fs),
+    ("f2fs", |job| measure_f2fs(job, 0)),
+    ("f2fs+stage", |job| measure_f2fs(job, STAGE_BYTES)),
 ];
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use onewrite_block::{Choices, HostProfile, PAGE_SIZE, crc32c};
 use rustix::fs::OFlags;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, clock_getres, clock_gettime};
 
 use crate::error::LabError;
 use crate::partial::Partial;
@@ -49,7 +49,14 @@ pub fn measure(directory: &Path) -> Result<HostProfile, LabError> {
         switch_ns: half_turns.iter().min().copied().unwrap_or(0).saturating_sub(2 * pipe_ns).max(1),
         switch_delays_ns: over_the_shortest(half_turns),
         wake_ns: median(wakes).saturating_sub(pipe_ns).max(1),
+        tick_ns: tick(),
     })
+}
+
+/// The tick of the kernel: the granularity of its coarse clocks, with which it stamps files.
+fn tick() -> u64 {
+    let tick = clock_getres(ClockId::RealtimeCoarse);
+    tick.tv_sec as u64 * 1_000_000_000 + tick.tv_nsec as u64
 }
 
 /// Processor time of this process in nanoseconds.

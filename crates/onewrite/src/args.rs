@@ -336,7 +336,8 @@ pub struct Run {
 /// `onewrite compare`
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// Journal modes of ext4, and f2fs, with +strict or +share or both behind it; commas between them.
+    /// Journal modes of ext4, and f2fs, with +strict, +share, +lfs, +ipu, +stage (128 MiB) or +stage=SIZE behind it;
+    /// commas between them.
     #[arg(long, value_delimiter = ',', default_value = "ordered,data,data+async")]
     pub modes: Vec<String>,
     /// Where to write the report.

@@ -32,6 +32,10 @@ pub struct HostProfile {
     /// Waking another task, ns of the one that wakes it.
     #[serde(default = "wake_ns")]
     pub wake_ns: u64,
+    /// Granularity of the times of files, ns: the tick with which the kernel stamps them. What changes a file twice within
+    /// one changes its inode once.
+    #[serde(default = "tick_ns")]
+    pub tick_ns: u64,
     /// Entering and leaving one system call, with its work in the file-system switch, ns.
     pub syscall_ns: u64,
     /// Submitting one block request and taking its completion, ns.
@@ -61,6 +65,11 @@ const fn wake_ns() -> u64 {
     1_300
 }
 
+/// 250 ticks a second, as Debian's kernels have.
+const fn tick_ns() -> u64 {
+    4_000_000
+}
+
 const fn switch_ns() -> u64 {
     500
 }
@@ -81,6 +90,7 @@ impl Default for HostProfile {
             switch_ns: switch_ns(),
             switch_delays_ns: switch_delays_ns(),
             wake_ns: wake_ns(),
+            tick_ns: tick_ns(),
             syscall_ns: 700,
             submit_ns: 2_000,
             copy_page_ns: 400,
@@ -106,7 +116,7 @@ pub enum HostError {
 }
 
 impl HostProfile {
-    /// A host with one core on which nothing costs time.
+    /// A host with one core on which nothing costs time. Its ticks are the default's.
     pub const fn ideal() -> HostProfile {
         HostProfile {
             cores: 1,
@@ -115,6 +125,7 @@ impl HostProfile {
             switch_ns: 0,
             switch_delays_ns: [0; 5],
             wake_ns: 0,
+            tick_ns: tick_ns(),
             syscall_ns: 0,
             submit_ns: 0,
             copy_page_ns: 0,
@@ -133,6 +144,7 @@ impl HostProfile {
         let rates = [
             ("cores", profile.cores as u64),
             ("slice_ns", profile.slice_ns),
+            ("tick_ns", profile.tick_ns),
             ("checksum_mb_per_s", profile.checksum_mb_per_s),
             ("compress_mb_per_s", least(profile.compress_mb_per_s)),
             ("decompress_mb_per_s", least(profile.decompress_mb_per_s)),

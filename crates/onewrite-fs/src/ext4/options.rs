@@ -17,8 +17,6 @@ pub struct MountOptions {
     pub cache_pages: usize,
     /// Replacement policy of the page cache; any policy that needs no knowledge of the future.
     pub cache_policy: PolicyKind,
-    /// Granularity of timestamps; Linux stamps with its tick, 4 ms.
-    pub timestamp_granularity: Nanos,
     /// Age at which a transaction commits by itself.
     pub commit_interval: Nanos,
     /// Longest time for which a commit waits for other tasks that sync, so that they share it; it never waits longer
@@ -47,13 +45,12 @@ impl MountOptions {
     /// Pages that the cache policies treat as one flash block: 4 MiB of a file.
     pub const FLASH_BLOCK_PAGES: u32 = 1024;
 
-    /// The defaults with `mode`: 64 MiB of page cache under LRU, 4 ms ticks, commits every 5 s, blocks home after 30 s.
+    /// The defaults with `mode`: 64 MiB of page cache under LRU, commits every 5 s, blocks home after 30 s.
     pub const fn new(mode: Mode) -> MountOptions {
         MountOptions {
             mode,
             cache_pages: 64 * 1024 * 1024 / PAGE_SIZE,
             cache_policy: PolicyKind::Lru,
-            timestamp_granularity: Nanos::from_millis(4),
             commit_interval: Nanos::from_secs(5),
             max_batch_time: Nanos::ZERO,
             checkpoint_age: Nanos::from_secs(30),

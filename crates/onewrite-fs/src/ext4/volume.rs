@@ -183,7 +183,7 @@ impl Volume {
 
     /// The current timestamp, in the granularity of the mount.
     pub(super) fn timestamp(&self) -> Timestamp {
-        let (now, tick) = (self.runtime.civil_now().0, self.options.timestamp_granularity.0.max(1));
+        let (now, tick) = (self.runtime.civil_now().0, self.runtime.host().tick_ns);
         Timestamp::from_nanos(Nanos(now - now % tick)).storable(TimeRoom::of(self.layout.new_extra_isize, 1))
     }
 

@@ -116,7 +116,7 @@ pub struct Pages {
     late_victims: RefCell<VecDeque<PageKey>>,
     /// Notified when late victims wait for the eviction task.
     evictions: Signal,
-    /// Dirty bytes of each dirty page, if the layer tracks them.
+    /// Dirty bytes of dirty pages, if the layer tracks them: those that nobody took. A page that has none is not here.
     dirty_bytes: RefCell<BTreeMap<PageKey, DirtyBytes>>,
     owners: RefCell<Owners>,
     watcher: RefCell<Option<Watcher>>,
@@ -224,8 +224,10 @@ impl Pages {
         if self.options.tracking == Tracking::DirtyBytes {
             let key = |index| PageKey { file, index };
             let mut dirty_bytes = self.dirty_bytes.borrow_mut();
-            let mut behind = dirty_bytes.split_off(&key(pages.start));
-            dirty_bytes.append(&mut behind.split_off(&key(pages.end)));
+            // Its cost is that of the pages dropped; `BTreeMap::append` would build the map anew.
+            while let Some((&first, _)) = dirty_bytes.range(key(pages.start)..key(pages.end)).next() {
+                dirty_bytes.remove(&first);
+            }
         }
     }
 

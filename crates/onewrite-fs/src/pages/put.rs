@@ -163,7 +163,7 @@ impl Pages {
     pub(super) fn mark_dirty(&self, file: &impl PagedFile, index: u64, bytes: Range<usize>) {
         let key = page_key(file, index);
         self.cache.borrow_mut().mark_dirty(key);
-        if self.options.tracking == Tracking::DirtyBytes {
+        if self.options.tracking == Tracking::DirtyBytes && !bytes.is_empty() {
             self.dirty_bytes.borrow_mut().entry(key).or_default().add(bytes);
         }
         self.dirty_files().note_dirty(file);

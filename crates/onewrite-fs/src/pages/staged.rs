@@ -1,10 +1,12 @@
 //! Staged: bytes of dirty pages that are written elsewhere before the pages are.
 //!
-//! A page keeps its place among the dirty pages until it is written itself. Its dirty bytes are those that nobody took.
+//! A page keeps its place among the dirty pages until it is written itself. Its dirty bytes are those that nobody took,
+//! so what a sync costs depends on what changed since the last one, not on all that is staged.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use onewrite_block::Page;
+use onewrite_cache::PageKey;
 
 use super::{Backing, DirtyBytes, PagedFile, Pages, page_key};
 use crate::api::FsResult;
@@ -12,15 +14,13 @@ use crate::api::FsResult;
 impl Pages {
     /// Takes the dirty bytes of a file's dirty pages that are not under way, in order. The pages stay dirty.
     pub(crate) fn take_dirty_bytes(&self, file: &impl PagedFile) -> Vec<(u64, Page, DirtyBytes)> {
-        let cache = self.cache.borrow();
-        let mut dirty_bytes = self.dirty_bytes.borrow_mut();
-        let mut taken = Vec::new();
-        for index in cache.dirty_pages(file.number(), 0) {
-            let key = page_key(file, index);
-            let Some(bytes) = dirty_bytes.get_mut(&key).filter(|bytes| !bytes.is_empty()) else { continue };
-            if let Some(page) = cache.peek(key).filter(|_| !cache.is_writing(key)) {
-                taken.push((index, page.clone(), std::mem::take(bytes)));
-            }
+        let (cache, mut dirty_bytes) = (self.cache.borrow(), self.dirty_bytes.borrow_mut());
+        let is_free = |key: &PageKey| cache.is_dirty(*key) && !cache.is_writing(*key);
+        let free: Vec<PageKey> = dirty_bytes.range(keys_of(file)).map(|(key, _)| *key).filter(is_free).collect();
+        let mut taken = Vec::with_capacity(free.len());
+        for key in free {
+            let page = cache.peek(key).expect("a dirty page is in memory").clone();
+            taken.push((key.index, page, dirty_bytes.remove(&key).expect("it was just found")));
         }
         taken
     }
@@ -60,10 +60,8 @@ impl Pages {
     fn dirty_runs(&self, file: &impl PagedFile, wanted: impl Fn(&DirtyBytes) -> bool) -> Vec<Range<u64>> {
         let (cache, dirty_bytes) = (self.cache.borrow(), self.dirty_bytes.borrow());
         let mut runs: Vec<Range<u64>> = Vec::new();
-        for index in cache.dirty_pages(file.number(), 0) {
-            if !dirty_bytes.get(&page_key(file, index)).is_some_and(&wanted) {
-                continue;
-            }
+        let is_wanted = |(key, bytes): &(&PageKey, &DirtyBytes)| wanted(bytes) && cache.is_dirty(**key);
+        for index in dirty_bytes.range(keys_of(file)).filter(is_wanted).map(|(key, _)| key.index) {
             match runs.last_mut() {
                 Some(last) if last.end == index => last.end += 1,
                 _ => runs.push(index..index + 1),
@@ -89,4 +87,9 @@ impl Pages {
     pub(crate) fn is_dirty(&self, file: &impl PagedFile, index: u64) -> bool {
         self.cache.borrow().is_dirty(page_key(file, index))
     }
+}
+
+/// Keys of all pages of a file.
+fn keys_of(file: &impl PagedFile) -> RangeInclusive<PageKey> {
+    page_key(file, 0)..=page_key(file, u64::MAX)
 }

@@ -147,7 +147,7 @@ impl Pages {
                 // The next sync must try again, even if another task gets this error. Mark the page dirty before its
                 // write ends: a clean victim would leave the cache then.
                 cache.mark_dirty(key);
-                if let Some(bytes) = run.dirty.get(at) {
+                if let Some(bytes) = run.dirty.get(at).filter(|bytes| !bytes.is_empty()) {
                     self.dirty_bytes.borrow_mut().entry(key).or_default().add_all(bytes);
                 }
             }
@@ -248,7 +248,7 @@ impl Pages {
             }
             content.push(cache.begin_write(key));
             if self.options.tracking == Tracking::DirtyBytes {
-                dirty.push(self.dirty_bytes.borrow_mut().remove(&key).unwrap_or_else(DirtyBytes::whole));
+                dirty.push(self.dirty_bytes.borrow_mut().remove(&key).unwrap_or_default());
             }
         }
         file.pages().begin_writing(content.len());

@@ -17,3 +17,4 @@ mod mkfs;
 mod model;
 mod sections;
 mod stage;
+mod stage_damage;

@@ -14,20 +14,20 @@ use crate::support::f2fs::Editor;
 use crate::support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, with_mount};
 use crate::support::volume::image;
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
 /// Gives up what is staged elsewhere.
-fn discarding() -> F2fsOptions {
+pub fn discarding() -> F2fsOptions {
     F2fsOptions { discard_stage: true, ..F2fsOptions::default() }
 }
 
 /// A disk of 64 MiB with a staging area of `stage_bytes` behind it.
-fn staged(stage_bytes: u64) -> Box<dyn Device> {
+pub fn staged(stage_bytes: u64) -> Box<dyn Device> {
     Box::new(new_staged_disk(64 * MIB + stage_bytes, stage_bytes))
 }
 
 /// The same image on another disk.
-fn again(image: &Image) -> Box<dyn Device> {
+pub fn again(image: &Image) -> Box<dyn Device> {
     let geometry = Geometry::plain("ram", image.pages());
     Box::new(RamDisk::with_image(image.clone(), geometry))
 }
@@ -40,7 +40,7 @@ fn without_area(whole: &Image) -> Image {
     alone
 }
 
-async fn put(fs: &F2fs, name: &str, offset: u64, bytes: &[u8]) -> FsResult<Ino> {
+pub async fn put(fs: &F2fs, name: &str, offset: u64, bytes: &[u8]) -> FsResult<Ino> {
     let ino = match fs.lookup(fs.root(), name.as_bytes()).await {
         Err(FsError::NotFound(_)) => fs.create(fs.root(), name.as_bytes(), NewNode::FILE).await?,
         found => found?,
@@ -49,7 +49,7 @@ async fn put(fs: &F2fs, name: &str, offset: u64, bytes: &[u8]) -> FsResult<Ino> 
     Ok(ino)
 }
 
-async fn get(fs: &impl FileView, name: &str) -> FsResult<Vec<u8>> {
+pub async fn get(fs: &impl FileView, name: &str) -> FsResult<Vec<u8>> {
     let ino = fs.lookup(fs.root(), name.as_bytes()).await?;
     Ok(fs.read(ino, 0, u64::MAX, Manner::default()).await?.to_vec())
 }
@@ -59,7 +59,7 @@ async fn resize(fs: &F2fs, ino: Ino, size: u64) -> FsResult<()> {
 }
 
 /// Runs `work` on a mount that ends without an unmount; gives the image.
-fn crashed<F: Future<Output = FsResult<()>> + 'static>(
+pub fn crashed<F: Future<Output = FsResult<()>> + 'static>(
     disk: Box<dyn Device>,
     work: impl FnOnce(std::rc::Rc<F2fs>) -> F + 'static,
 ) -> Image {
@@ -76,7 +76,7 @@ fn after<F: Future<Output = FsResult<()>> + 'static>(
     assert_clean(&image(disk));
 }
 
-fn refusal(image_left: &Image, options: F2fsOptions) -> Option<String> {
+pub fn refusal(image_left: &Image, options: F2fsOptions) -> Option<String> {
     let executor = Executor::ideal();
     let port = executor.runtime().attach(again(image_left));
     let mounted = executor.block_on(async move { F2fs::mount(port, options).await.map(drop) });
@@ -275,7 +275,7 @@ fn those_who_only_read_see_what_is_staged() {
 }
 
 /// Mounts both disks; gives them back as they are.
-fn with_both<F: Future<Output = FsResult<()>> + 'static>(
+pub fn with_both<F: Future<Output = FsResult<()>> + 'static>(
     (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
     work: impl FnOnce(F2fs) -> F + 'static,
 ) -> Result<(Image, Image), String> {
@@ -302,12 +302,12 @@ fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
 }
 
 /// Why an image is not mounted with this staging device, if it is not.
-fn refused_with((image, staging): (&Image, Box<dyn Device>)) -> Option<String> {
+pub fn refused_with((image, staging): (&Image, Box<dyn Device>)) -> Option<String> {
     with_both((again(image), staging), |_| async { Ok(()) }).err()
 }
 
 /// An empty device for a staging area.
-fn empty() -> Box<dyn Device> {
+pub fn empty() -> Box<dyn Device> {
     Box::new(RamDisk::volatile(MIB / 4096))
 }
 
@@ -321,7 +321,7 @@ fn an_image_knows_of_an_area_on_a_device_of_its_own() {
     let alone = refusal(&left, F2fsOptions::default()).expect("its area is missing");
     assert!(alone.contains("`-o stage=FILE`") && alone.contains("discard_stage"), "{alone}");
     let other = refused_with((&left, empty())).expect("an empty device is another area");
-    assert!(other.contains("without its staging area"), "{other}");
+    assert!(other.contains("with an empty staging area"), "{other}");
 
     // Readers see the checkpoint, and a warning.
     let read_only = F2fsOptions { read_only: true, ..F2fsOptions::default() };

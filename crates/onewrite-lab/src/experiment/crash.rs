@@ -274,7 +274,8 @@ impl CrashExperiment {
     fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
         let least = match subject {
             Explored::Ext4(_) => 32 * MIB,
-            Explored::F2fs(f2fs) if has_zones(profile) => ZONED_SIZE_MIN + f2fs.stage_bytes,
+            // The pages of a staging area that are rewritten need spare blocks, too.
+            Explored::F2fs(f2fs) if has_zones(profile) => ZONED_SIZE_MIN + 2 * f2fs.stage_bytes,
             Explored::F2fs(f2fs) => F2fsSubject::SIZE_MIN + f2fs.stage_bytes,
         };
         let factor = self.swarm_machine().map_or(1, |machine| machine.size_factor);

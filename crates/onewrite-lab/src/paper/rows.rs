@@ -26,7 +26,7 @@ use super::entry::{
 };
 use super::staging::garbage::Garbage;
 use super::staging::sensitivity::Varied;
-use super::staging::{Of, OpenChannel, Rival, Staged};
+use super::staging::{Condition, Of, OpenChannel, Rival, Staged};
 use crate::generate::TraceKind;
 use crate::innodb::Doublewrite;
 use crate::sqlite::{Journal, Kind, SqliteJob};
@@ -385,38 +385,30 @@ pub(super) const ROWS: &[Entry] = &[
     row("ldj-writes-git-oj", Some(GitBytes(over(Mode::Ldj, Mode::Ordered))), ByFigure, Minutes),
     row("ldj-writes-dj-git", Some(GitBytes(over(Mode::Data, Mode::Ordered))), ByFigure, Minutes),
     row("ldj-journal-size", Some(GitLogs("sata-850pro")), A, Minutes),
-    row(
-        "stage-530-varmail",
-        Some(Experiment::Staged(&[staged(personality(Personality::Varmail, 0), 2.426, 1.996)])),
-        A,
-        Short,
-    ),
+    row("stage-530-varmail", Some(Experiment::Staged(&[staged(MAIL, 2.426, 1.996)])), A, Short),
     row(
         "stage-530-sync",
-        Some(Experiment::Staged(&[
-            staged(one_of_sqlite(Kind::RandSync, Journal::Wal), 2.041, 1.109),
-            staged(one_of_sqlite(Kind::SeqSync, Journal::Wal), 2.031, 1.107),
-        ])),
+        Some(Experiment::Staged(&[staged(RAND_SYNC, 2.041, 1.109), staged(SEQ_SYNC, 2.031, 1.107)])),
         A,
         Short,
     ),
     open_row("stage-varmail-ext4", MAIL, Rival::Ext4, Of::Speed),
     open_row("stage-varmail-f2fs", MAIL, Rival::F2fs, Of::Speed),
-    open_row("stage-seqsync-f2fs", one_of_sqlite(Kind::SeqSync, Journal::Wal), Rival::F2fs, Of::Speed),
-    open_row("stage-webproxy", personality(Personality::Webproxy, 0), Rival::Ext4, Of::Speed),
-    open_row("stage-fileserver", personality(Personality::Fileserver, 0), Rival::Ext4, Of::Speed),
-    open_row("stage-randasync-traffic", one_of_sqlite(Kind::RandAsync, Journal::Wal), Rival::F2fs, Of::FlashBytes),
-    open_row("stage-seqsync", one_of_sqlite(Kind::SeqSync, Journal::Wal), Rival::Ext4, Of::Speed),
-    open_row("stage-randsync", one_of_sqlite(Kind::RandSync, Journal::Wal), Rival::Ext4, Of::Speed),
+    open_row("stage-seqsync-f2fs", SEQ_SYNC, Rival::F2fs, Of::Speed),
+    server("stage-webproxy", Personality::Webproxy),
+    server("stage-fileserver", Personality::Fileserver),
+    Entry { duration: Minutes, ..open_row("stage-randasync-traffic", RAND_ASYNC, Rival::F2fs, Of::FlashBytes) },
+    synced_puts("stage-seqsync", SEQ_SYNC, Of::Speed),
+    synced_puts("stage-randsync", RAND_SYNC, Of::Speed),
     open_row("stage-waf-varmail", MAIL, Rival::Ext4, Of::FlashBytes),
-    open_row("stage-waf-seqsync", one_of_sqlite(Kind::SeqSync, Journal::Wal), Rival::Ext4, Of::FlashBytes),
-    open_row("stage-waf-randsync", one_of_sqlite(Kind::RandSync, Journal::Wal), Rival::Ext4, Of::FlashBytes),
+    synced_puts("stage-waf-seqsync", SEQ_SYNC, Of::FlashBytes),
+    synced_puts("stage-waf-randsync", RAND_SYNC, Of::FlashBytes),
     mobibench("stage-mobibench", Rival::Ext4, Of::Speed),
     mobibench("stage-mobibench-f2fs", Rival::F2fs, Of::Speed),
     mobibench("stage-waf-mobibench", Rival::Ext4, Of::FlashBytes),
     open_rows(
         "stage-op-append",
-        OpenChannel { work: APPEND, rival: Rival::F2fs, of: Of::Speed, also: &[RANDWRITE, SEQWRITE], beside: &[] },
+        OpenChannel { rival: Rival::F2fs, also: &[RANDWRITE, SEQWRITE], ..OpenChannel::plain(APPEND) },
     ),
     row("stage-gc-moved", Some(Experiment::Garbage(Garbage::Moved)), ByFigure, Minutes),
     row("stage-gc-fileserver", Some(Experiment::Garbage(Garbage::OfFiles)), ByFigure, Minutes),
@@ -427,7 +419,14 @@ pub(super) const ROWS: &[Entry] = &[
     row("stage-channels", Some(Experiment::Varied(Varied::Units)), A, Minutes),
 ];
 
-const MAIL: Work = personality(Personality::Varmail, 0);
+const MAIL: Work = timed(Personality::Varmail, 30, 0);
+const SEQ_SYNC: Work = puts(Kind::SeqSync, 10_000);
+const RAND_SYNC: Work = puts(Kind::RandSync, 10_000);
+const RAND_ASYNC: Work = puts(Kind::RandAsync, 1_000_000);
+
+const fn puts(kind: Kind, operations: u32) -> Work {
+    Work::Sqlite(SqliteJob { journal: Some(Journal::Wal), operations: Some(operations), ..SqliteJob::new(kind) })
+}
 
 /// Synced accesses of 4 KiB to a file that is there before.
 const MOBIBENCH: Work =
@@ -437,6 +436,11 @@ const MOBIBENCH_ASYNC: Work = Work::Fio {
     name: "synced at the end only",
     text: "rw=randrw\nrwmixread=1\nbs=4k\nsize=64m\nio_size=64m\nend_fsync=1\n",
 };
+/// Synced writes to a file whose blocks are reserved, but not written.
+const MOBIBENCH_RESERVED: Work = Work::Fio {
+    name: "file reserved only",
+    text: "rw=randwrite\nbs=4k\nsize=64m\nio_size=64m\nfallocate=native\nfsync=1\n",
+};
 const APPEND: Work = Work::Fio { name: "append", text: "rw=write\nbs=512\nsize=8m\nfallocate=none\nfsync=1\n" };
 const SEQWRITE: Work =
     Work::Fio { name: "seqwrite", text: "rw=write\noverwrite=1\nbs=512\nsize=64m\nio_size=8m\nfsync=1\n" };
@@ -444,12 +448,26 @@ const RANDWRITE: Work = Work::Fio { name: "randwrite", text: "rw=randwrite\nbs=5
 
 /// A row of StageFS on the open-channel SSD.
 const fn open_row(id: &'static str, work: Work, rival: Rival, of: Of) -> Entry {
-    open_rows(id, OpenChannel { work, rival, of, also: &[], beside: &[] })
+    open_rows(id, OpenChannel { rival, of, ..OpenChannel::plain(work) })
 }
 
-/// The same of mobibench, which can be read in two ways.
+/// The same of a server's speed beside ext4's.
+const fn server(id: &'static str, personality: Personality) -> Entry {
+    let length = Length::Operations(1_000_000);
+    let work = Work::Personality { personality, files: None, length, compressible_percent: 0 };
+    open_rows(id, OpenChannel { under: Some(Condition::LittleMemory), ..OpenChannel::plain(work) })
+}
+
+/// The same of synced puts of SQLite beside ext4.
+const fn synced_puts(id: &'static str, work: Work, of: Of) -> Entry {
+    open_rows(id, OpenChannel { of, under: Some(Condition::ShortTicksAndFsync), ..OpenChannel::plain(work) })
+}
+
+/// The same of mobibench, which can be read in three ways.
 const fn mobibench(id: &'static str, rival: Rival, of: Of) -> Entry {
-    open_rows(id, OpenChannel { work: MOBIBENCH, rival, of, also: &[], beside: &[MOBIBENCH_ASYNC] })
+    let beside = &[MOBIBENCH_ASYNC, MOBIBENCH_RESERVED];
+    let under = Some(Condition::ShortTicks);
+    open_rows(id, OpenChannel { rival, of, beside, under, ..OpenChannel::plain(MOBIBENCH) })
 }
 
 const fn open_rows(id: &'static str, what: OpenChannel) -> Entry {

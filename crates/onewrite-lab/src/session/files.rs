@@ -84,8 +84,7 @@ pub(super) async fn run_f2fs(
     let measured = planned.carry_out((&course.runtime, Rc::clone(&fs), Mode::Ordered), chance).await;
     let measures = course.measured(measured)?;
     let (span, counters) = course.unmount(&*fs, begin).await?;
-    let figures =
-        FsFigures::new(&spec.stack.to_string(), F2fsStack::PROMISE, counters).with_cleaning(counters.cleaning);
+    let figures = FsFigures::new(&spec.stack.to_string(), stack.promise(), counters).with_cleaning(counters.cleaning);
     let usage: Usage = *usage.borrow();
     let result = gather(spec, &port, &measures, (span, usage), Some((figures, None)));
     if spec.job.is_database() {

@@ -31,7 +31,7 @@ pub use device::{DEFAULT_BYTES, DeviceChoice, open_disk, view_disk};
 pub use first_page::{FirstPage, Unfinished};
 pub use format::{FormatOptions, Formatted, format, held_by, held_in, lazy_journal_bytes, plan_ext4, plan_f2fs};
 pub use judge::{Judgement, Mended, Prospect, judge, mend, prospect};
-pub(crate) use recovery::{recovery_after, remount_after};
+pub(crate) use recovery::{Remounted, recovery_after, remount_after};
 pub use run::{Extras, run};
 pub use spec::{JobSpec, RunSpec};
 pub use stack::{F2fsStack, Stack};

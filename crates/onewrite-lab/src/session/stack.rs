@@ -43,12 +43,15 @@ pub struct F2fsStack {
 const F2FS: &str = "f2fs";
 
 impl F2fsStack {
-    /// What survives a power cut besides synced data: the tree of a checkpoint.
-    pub const PROMISE: &'static str = "checkpoint";
-
     /// Bytes of a staging area that nobody gave a size. From 128 MiB on, the throughput of synchronous writes grew no
     /// more in StageFS's figure 12.
     pub const STAGE_BYTES: u64 = 128 * MIB;
+
+    /// What survives a power cut besides synced data: the tree of a checkpoint, or, with a staging area, the names and
+    /// inodes of some moment.
+    pub const fn promise(self) -> &'static str {
+        if self.stage_bytes == 0 { "checkpoint" } else { "names" }
+    }
 
     /// Words behind the name, each for something that differs from the defaults.
     fn words(self) -> impl Iterator<Item = String> {

@@ -51,10 +51,11 @@ const OPTIONS: &str = "\
                    days of mounted time, not by cost and benefit
   ipu=PAGES        an fsync of fewer pages of an F2FS file writes them over
                    their blocks, and is not atomic [0: never; 9 is Linux's]
-  stage=FILE       file or device of F2FS's staging area, its first page zeros
-                   when it is new [behind the image, if mkfs made one]
+  stage=FILE       file or device of F2FS's staging area, of 256 KiB or more,
+                   its first page zeros when it is new (truncate -s 32M FILE)
+                   [behind the image, if mkfs made one]
   discard_stage    give up what fsyncs staged, if something else wrote since
-                   or the staging area is not there
+                   or the staging area is damaged or not there
   atomic=GLOB      files whose name fits (*.db) are atomic: fsync commits
                    their changes, the last close drops what it left;
                    may be given more than once

@@ -7,7 +7,7 @@ use onewrite_device::Age;
 use onewrite_fs::ext4::{Mode, MountOptions};
 use onewrite_lab::LabError;
 use onewrite_lab::experiment::{self, Experiment, FileChanges, PersonalityChanges};
-use onewrite_lab::session::{DeviceChoice, F2fsStack, RunSpec, Stack, lazy_journal_bytes};
+use onewrite_lab::session::{DeviceChoice, RunSpec, Stack, lazy_journal_bytes};
 
 use super::stdin;
 use crate::args::{AgeArg, FioArgs, JobArgs, PersonalityArgs};
@@ -114,7 +114,7 @@ pub fn announce(spec: &RunSpec, device: &dyn Device) {
                 bytes => format!("staging area of {bytes} bytes, "),
             },
             stack.fsync_mode,
-            F2fsStack::PROMISE,
+            stack.promise(),
             stack.clean,
             spec.cache_bytes,
             spec.cache_policy

@@ -145,3 +145,15 @@ fn a_card_on_its_own_translation_layer_breaks_no_promise() {
         assert!(report["states_by_kind"]["inside-device"].as_u64().unwrap() > 100, "{report:#}");
     }
 }
+
+#[test]
+fn the_default_size_has_room_for_any_staging_area() {
+    let scratch = Scratch::new();
+    for device in ["", "--device sata-850pro", "--device ocssd-huawei", "--device zns"] {
+        for stage in ["256KiB", "32MiB"] {
+            let command = format!("crash random:4 --fs f2fs --stage {stage} {device} --states 20 --json -");
+            let report = json(&scratch.onewrite(&command).ok());
+            assert_eq!(report["violations"], Value::Array(Vec::new()), "{command}");
+        }
+    }
+}

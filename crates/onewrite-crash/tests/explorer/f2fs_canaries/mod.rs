@@ -6,6 +6,7 @@
 
 mod cleaning;
 mod drafts;
+mod stage;
 mod twisted;
 mod twists;
 mod zones;

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use onewrite_block::DevicePort;
 
-use super::format::checkpoint::{StageMark, flags};
+use super::format::checkpoint::{StagePlace, flags};
 use super::format::layout::{ROOT_INODE, SEGMENT_BLOCKS};
 use super::format::nat::NatEntry;
 use super::format::sit::SitEntry;
@@ -32,7 +32,7 @@ use super::format::{Nid, Place};
 use super::stage::area::Area;
 use super::summaries::Summaries;
 use super::tables::Tables;
-use crate::api::{FileKind, FsError, FsResult};
+use crate::api::{FileKind, FsResult};
 use claims::Claims;
 pub use report::{Finding, Report};
 
@@ -144,22 +144,28 @@ impl Checker {
             self.report.add(Place::Current, "it is marked as in need of fsck");
         }
         if !self.tables.checkpoint.has(flags::UMOUNT) {
-            let behind = match self.tables.checkpoint.stage {
-                Some(mark) if !self.is_continued(port, mark).await? => mark.place.missing(),
-                _ => "what fsync made durable behind it comes with the next mount",
-            };
+            let behind = self.behind(port).await?;
             self.report.note(Place::Current, format!("the image was not unmounted; {behind}"));
         }
         Ok(())
     }
 
-    /// Whether the staging area that continues the checkpoint lies behind the image.
-    async fn is_continued(&self, port: &DevicePort, mark: StageMark) -> FsResult<bool> {
-        match Area::find(port, None, &self.tables.layout, false).await {
-            Ok(area) => Ok(area.is_some_and(|area| area.mark() == mark)),
-            // A damaged label, or another image's.
-            Err(FsError::Unsupported(_)) => Ok(false),
-            Err(error) => Err(error),
+    /// What is told of what fsyncs made durable behind the checkpoint. That a staging area behind the image is damaged,
+    /// or is not there, is a finding.
+    async fn behind(&mut self, port: &DevicePort) -> FsResult<&'static str> {
+        const NEXT: &str = "what fsync made durable behind it comes with the next mount";
+        let Some(mark) = self.tables.checkpoint.stage else { return Ok(NEXT) };
+        let area = Area::behind(port, &self.tables.layout).await?.filter(|area| area.mark() == mark);
+        let Some(area) = area else {
+            if mark.place == StagePlace::Behind {
+                self.report.add(Place::Current, mark.place.missing());
+            }
+            return Ok(mark.place.missing());
+        };
+        let version = self.tables.checkpoint.version();
+        if let Err(error) = area.scan(version).await?.expect_whole(version) {
+            self.report.add(Place::Current, error);
         }
+        Ok(NEXT)
     }
 }

@@ -98,7 +98,10 @@ pub enum MkfsError {
         needed: u64,
     },
     /// The zones are too few.
-    #[error("{zones} zones; F2FS takes at least {least}: one for each log, and some to clean; give a larger --size")]
+    #[error(
+        "{zones} zones; F2FS takes at least {least}: one for each log, and some to clean; give a larger --size, or a \
+         smaller --stage if there is one"
+    )]
     FewZones {
         /// Number of zones.
         zones: u64,

@@ -84,7 +84,8 @@ impl Backing for Volume {
     }
 
     fn allows_direct(&self) -> bool {
-        true
+        // What recovery made dirty on a read-only mount is in the page cache alone.
+        !self.options.read_only
     }
 
     async fn lookup(&self, file: &File, index: u64) -> FsResult<Lookup> {

@@ -105,8 +105,11 @@ impl FileView for F2fs {
                 SeekTarget::Hole => Ok(file.size()),
             };
         }
-        // Write dirty pages first, so that the map shows them. Reserved blocks count as holes.
-        volume.pages.write_newest(&**volume, &file, 0..u64::MAX).await?;
+        // Write dirty pages first, so that the map shows them. Reserved blocks count as holes. What recovery made dirty
+        // on a read-only mount stays so, and is found as it is.
+        if !volume.options.read_only {
+            volume.pages.write_newest(&**volume, &file, 0..u64::MAX).await?;
+        }
         volume.pages.seek(&**volume, &file, offset, target).await
     }
 

@@ -231,16 +231,25 @@ async fn find_area(
 ) -> FsResult<Option<Area>> {
     let continued = tables.checkpoint.stage.filter(|_| !options.discard_stage);
     let may_begin = !options.read_only && continued.is_none();
-    let area = Area::find(&devices.image, devices.staging.as_ref(), &tables.layout, may_begin).await?;
+    let area = match Area::find(&devices.image, devices.staging.as_ref(), &tables.layout, may_begin).await {
+        Err(error @ FsError::Damaged { .. }) if options.read_only && devices.staging.is_none() => {
+            warnings.push(format!("{error}; the checkpoint alone is shown"));
+            return Ok(None);
+        }
+        area => area?,
+    };
     match continued {
         Some(mark) if area.as_ref().map(Area::mark) != Some(mark) => {
             let missing = mark.place.missing();
             if !options.read_only {
-                let what = match area.is_some_and(|area| area.mark().place == mark.place) {
-                    true => "with another staging area of its own than the one that continues it",
-                    false => "without its staging area",
+                let what = match &area {
+                    Some(area) if area.mark().place == mark.place => {
+                        "with another staging area of its own than the one that continues it"
+                    }
+                    None if devices.staging.is_some() => "with an empty staging area",
+                    _ => "without its staging area",
                 };
-                let cure = "give it, or mount with `-o discard_stage` to give up what they made durable";
+                let cure = "mount it with that area, or with `-o discard_stage` to give up what they made durable";
                 return Err(FsError::Unsupported(format!("F2FS {what}: {missing}; {cure}")));
             }
             warnings.push(format!("{missing}; the checkpoint alone is shown"));

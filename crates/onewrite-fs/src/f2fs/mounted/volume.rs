@@ -31,9 +31,6 @@ pub(super) const NODE_FILE: u64 = 1;
 /// File of the page cache that holds blocks of NAT and SSA, by block.
 const META_FILE: u64 = 2;
 
-/// Granularity of timestamps: the tick with which Linux stamps.
-const TICK: Nanos = Nanos::from_millis(4);
-
 pub(super) fn node_key(nid: Nid) -> PageKey {
     PageKey { file: NODE_FILE, index: nid.0.into() }
 }
@@ -88,7 +85,7 @@ impl Volume {
     /// The current timestamp, in ticks.
     pub(super) fn timestamp(&self) -> Timestamp {
         let now = self.runtime.civil_now().0;
-        Timestamp::from_nanos(Nanos(now - now % TICK.0))
+        Timestamp::from_nanos(Nanos(now - now % self.runtime.host().tick_ns))
     }
 
     /// Occupies a core for a system call that moves `bytes`.

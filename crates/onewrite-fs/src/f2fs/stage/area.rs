@@ -47,14 +47,51 @@ pub(in crate::f2fs) struct Scanned {
     /// Version of the checkpoint that they continue.
     pub(in crate::f2fs) version: u64,
     pub(in crate::f2fs) found: Vec<Found>,
+    /// The head with the newest version, and then the newest durable transaction, of the pages behind them.
+    behind: Option<Head>,
+}
+
+impl Scanned {
+    /// Asserts that nothing is missing which an fsync made durable behind checkpoint `version`, as far as the area
+    /// shows it.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`] if a later page says so of a transaction that is not there; [`FsError::Unsupported`] if the
+    /// area continues a newer checkpoint.
+    pub(in crate::f2fs) fn expect_whole(&self, version: u64) -> FsResult<()> {
+        let newest = self.version.max(self.behind.map_or(0, |head| head.version));
+        if newest > version {
+            return Err(FsError::Unsupported(format!(
+                "this staging area: it continues checkpoint {newest}, and the image has {version}: it is an older copy; \
+                 give the newest one, or mount with `-o discard_stage` to give up what fsyncs staged"
+            )));
+        }
+        let missing = self.missing(version);
+        match self.behind.filter(|head| head.version == version && head.durable >= missing) {
+            Some(Head { durable, .. }) => Err(FsError::Damaged {
+                place: format!("transaction {missing} of the staging area"),
+                problem: format!(
+                    "it is not there, though those up to {durable} were durable; mount with `-o discard_stage` to go on \
+                     without it and those behind it"
+                ),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Number of the first transaction of checkpoint `version` that was not found. 0 has no changes.
+    fn missing(&self, version: u64) -> u32 {
+        self.found.last().filter(|_| self.version == version).map_or(1, |found| found.number + 1)
+    }
 }
 
 impl Area {
-    /// The area behind the image, or on the device `staging`; `None` if there is none. An empty device becomes one if
-    /// `may_begin`.
+    /// The area behind the image, or on the device `staging`; `None` if there is none. If `may_begin`, an empty device
+    /// becomes one, and so does what is left of one behind the image.
     ///
     /// # Errors
-    /// [`FsError::Unsupported`] if the area is another image's, or the device holds anything else; device errors.
+    /// [`FsError::Damaged`] if its label is damaged, or it was cut short; [`FsError::Unsupported`] if the device
+    /// `staging` holds anything else, another image's area, too; device errors.
     pub(in crate::f2fs) async fn find(
         image: &DevicePort,
         staging: Option<&DevicePort>,
@@ -78,22 +115,31 @@ impl Area {
             is_apart: staging.is_some(),
             id,
         };
+        let begin = async || -> FsResult<Option<Area>> {
+            // Areas of one image are not made at one time. 0 is the one behind it.
+            let id = match staging {
+                Some(_) => crc32c(seed, &port.runtime().civil_now().0.to_le_bytes()).max(1),
+                None => 0,
+            };
+            let label = vec![format::label(room, id, seed)];
+            port.request(Request::write(start, label, Cause::Metadata)).await?;
+            Ok(Some(area(room, id)))
+        };
         let page = port.request(Request::read(start, 1, Cause::Metadata)).await?.remove(0);
         match format::decode_label(&page, seed) {
             Label::Area { pages, id } if (PAGES_MIN..=room).contains(&pages) => Ok(Some(area(pages, id))),
             Label::None if staging.is_none() => Ok(None),
             Label::None if page.is_zeros() && !may_begin => Ok(None),
-            Label::None if page.is_zeros() && room >= PAGES_MIN => {
-                // Areas of one image are not made at one time. 0 is the one behind it that mkfs made.
-                let id = crc32c(seed, &port.runtime().civil_now().0.to_le_bytes()).max(1);
-                let area = area(room, id);
-                let label = vec![format::label(room, id, seed)];
-                port.request(Request::write(start, label, Cause::Metadata)).await?;
-                Ok(Some(area))
-            }
+            Label::None if page.is_zeros() && room >= PAGES_MIN => begin().await,
+            // Nothing is lost with it: no checkpoint is continued, or it is given up.
+            Label::Area { .. } if may_begin && room >= PAGES_MIN => begin().await,
+            Label::Foreign if may_begin && staging.is_none() => begin().await,
             Label::Area { pages, .. } => Err(FsError::Damaged {
                 place: "label of the staging area".into(),
-                problem: format!("it has {pages} pages; its device has room for {room}"),
+                problem: format!(
+                    "it has {pages} pages; its device has room for {room}; mount with `-o discard_stage` to go on with \
+                     what is left of it"
+                ),
             }),
             Label::None if page.is_zeros() => Err(FsError::Unsupported(format!(
                 "a staging area of {room} pages; the smallest has {PAGES_MIN} (256 KiB)"
@@ -101,9 +147,24 @@ impl Area {
             Label::None => Err(FsError::Unsupported(
                 "the staging device holds something else; give an empty one (its first page all zeros)".into(),
             )),
-            Label::Foreign => Err(FsError::Unsupported(
+            Label::Foreign if staging.is_some() => Err(FsError::Unsupported(
                 "the staging area belongs to another image, or its label is damaged; give this image's own".into(),
             )),
+            Label::Foreign => Err(FsError::Damaged {
+                place: "label of the staging area behind the image".into(),
+                problem: "its checksum is wrong; mount with `-o discard_stage` to go on with what is left of it".into(),
+            }),
+        }
+    }
+
+    /// The area behind the image, if it has a sound label.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(in crate::f2fs) async fn behind(image: &DevicePort, layout: &Layout) -> FsResult<Option<Area>> {
+        match Area::find(image, None, layout, false).await {
+            Err(FsError::Damaged { .. } | FsError::Unsupported(_)) => Ok(None),
+            found => found,
         }
     }
 
@@ -113,33 +174,25 @@ impl Area {
         StageMark { place, area_id: self.id }
     }
 
-    /// Reads all complete transactions, up to the first that is missing, torn, or of another checkpoint.
+    /// Reads all complete transactions, up to the first that is missing, torn, or of another checkpoint, and looks at
+    /// the pages behind them for what belongs to checkpoint `version` or to a newer one.
     ///
     /// # Errors
     /// Device errors.
-    pub(in crate::f2fs) async fn scan(&self) -> FsResult<Scanned> {
-        let (mut scanned, mut stream, mut expected) = (Scanned::default(), Vec::new(), None::<Head>);
+    pub(in crate::f2fs) async fn scan(&self, version: u64) -> FsResult<Scanned> {
+        let mut reading = Reading::default();
         let mut at = 0;
         while at < self.pages {
             let count = READ_PAGES.min(self.pages - at);
-            let pages = self.read(at, count).await?;
-            at += count;
-            for page in &pages {
-                let Some((head, payload)) = format::decode_page(page, self.seed) else { return Ok(scanned) };
-                match expected {
-                    None if head.index == 0 && head.transaction <= 1 => scanned.version = head.version,
-                    Some(next) if is_next(&next, &head) => (),
-                    _ => return Ok(scanned),
+            for page in self.read(at, count).await? {
+                if reading.has_ended && format::version_of(&page) < version {
+                    continue;
                 }
-                stream.extend(payload);
-                if head.is_last {
-                    let stream = std::mem::take(&mut stream);
-                    scanned.found.push(Found { number: head.transaction, durable: head.durable, stream });
-                }
-                expected = Some(head);
+                reading.add(format::decode_page(&page, self.seed));
             }
+            at += count;
         }
-        Ok(scanned)
+        Ok(reading.scanned)
     }
 
     async fn read(&self, first: u64, count: u64) -> FsResult<Vec<Page>> {
@@ -210,6 +263,39 @@ impl StagePlace {
             }
             StagePlace::Apart => "fsyncs behind the last checkpoint are in a staging area of its own (`-o stage=FILE`)",
         }
+    }
+}
+
+/// A scan of the pages of an area, one after another.
+#[derive(Default)]
+struct Reading {
+    scanned: Scanned,
+    stream: Vec<u8>,
+    last: Option<Head>,
+    /// Whether the transactions have ended.
+    has_ended: bool,
+}
+
+impl Reading {
+    fn add(&mut self, page: Option<(Head, Vec<u8>)>) {
+        let Some((head, payload)) = page else { return self.has_ended = true };
+        match self.last {
+            _ if self.has_ended => (),
+            None if head.index == 0 && head.transaction <= 1 => self.scanned.version = head.version,
+            Some(last) if is_next(&last, &head) => (),
+            _ => self.has_ended = true,
+        }
+        if self.has_ended {
+            let age = |head: &Head| (head.version, head.durable);
+            self.scanned.behind = self.scanned.behind.into_iter().chain([head]).max_by_key(age);
+            return;
+        }
+        self.stream.extend(payload);
+        if head.is_last {
+            let stream = std::mem::take(&mut self.stream);
+            self.scanned.found.push(Found { number: head.transaction, durable: head.durable, stream });
+        }
+        self.last = Some(head);
     }
 }
 

@@ -237,6 +237,13 @@ pub(in crate::f2fs) fn decode_page(page: &Page, seed: u32) -> Option<(Head, Vec<
     Some((head, payload.to_vec()))
 }
 
+/// The version that a page of the log says it has, whether it is sound or not; 0 for a page that is none.
+pub(in crate::f2fs) fn version_of(page: &Page) -> u64 {
+    let bytes = page.bytes();
+    let (raw, _) = RawHead::read_from_prefix(&bytes[..]).expect("a head fits a page");
+    if raw.magic.get() == PAGE_MAGIC { raw.version.get() } else { 0 }
+}
+
 /// What continues one checkpoint is in the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::f2fs) struct End {

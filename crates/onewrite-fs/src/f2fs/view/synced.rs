@@ -20,16 +20,17 @@ impl F2fsView {
     /// Warns that a staging area continues the checkpoint which cannot be seen from here.
     pub(super) async fn unseen_area(&self, port: &DevicePort) -> FsResult<Option<String>> {
         let Some(mark) = self.tables.checkpoint.stage else { return Ok(None) };
-        let area = Area::find(port, None, &self.tables.layout, false).await?;
+        let area = Area::behind(port, &self.tables.layout).await?;
         let is_seen = area.map(|area| area.mark()) == Some(mark);
         Ok((!is_seen).then(|| format!("{}; the checkpoint alone is shown", mark.place.missing())))
     }
 
     /// Counts the transactions in the staging area behind the image, if they continue this checkpoint.
     pub(super) async fn count_staged(&self, port: &DevicePort) -> FsResult<u64> {
-        let Some(area) = Area::find(port, None, &self.tables.layout, false).await? else { return Ok(0) };
-        let scanned = area.scan().await?;
-        match scanned.version == self.tables.checkpoint.version() {
+        let Some(area) = Area::behind(port, &self.tables.layout).await? else { return Ok(0) };
+        let version = self.tables.checkpoint.version();
+        let scanned = area.scan(version).await?;
+        match scanned.version == version {
             true => Ok(Merged::of(&scanned)?.transactions),
             false => Ok(0),
         }

@@ -22,8 +22,8 @@ the defaults of `onewrite run`.
 - `ts-clock` is `ordered` with TS-CLOCK, which says what pages leave a page cache that is full: it matters in the file
   server alone. `ts-clock.md` has the study of caches.
 - `promise` is what survives a power cut beside what was synced (`crash-model.md`): `data` no foreign content; `version`
-  the tree of some moment; `checkpoint` what F2FS had at its last one. `papers` names the paper that has the mechanism
-  (`papers.md`); none for what they compare it with.
+  the tree of some moment; `checkpoint` what F2FS had at its last one; `names` the names and inodes of some moment.
+  `papers` names the paper that has the mechanism (`papers.md`); none for what they compare it with.
 - `–`: the file system has no atomic files. On `ocssd-huawei` ext4 lies over PFTL, F2FS on the flash
   itself.
 - A new device collects no garbage in these runs; `onewrite run --age steady` shows one that does.

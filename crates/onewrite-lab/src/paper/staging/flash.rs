@@ -1,7 +1,8 @@
 //! Flash: one run on the open-channel SSD: StageFS or F2FS on the flash itself, or ext4 over PFTL.
 
-use onewrite_block::{Device, GIB, MIB};
+use onewrite_block::{Device, GIB, HostProfile};
 
+use super::{MEMORY, TICK_NS};
 use crate::error::LabError;
 use crate::paper::cell::Work;
 use crate::paper::variant::Variant;
@@ -19,6 +20,8 @@ pub(super) struct OnFlash {
     pub(super) bytes: u64,
     /// Bytes of the page cache.
     pub(super) cache_bytes: u64,
+    /// Tick of the host, ns.
+    pub(super) tick_ns: u64,
     /// Parallel units, each on a channel of its own; `None` for the device's 16.
     pub(super) units: Option<u32>,
     /// So many times smaller a flash block is, and erased in so much less time. A device that is as much smaller then
@@ -27,9 +30,9 @@ pub(super) struct OnFlash {
 }
 
 impl OnFlash {
-    /// ext4 or F2FS.
+    /// ext4 or F2FS, with the paper's memory.
     pub(super) const fn of(stack: Stack) -> OnFlash {
-        OnFlash { stack, bytes: 16 * GIB, cache_bytes: 256 * MIB, units: None, part: 1 }
+        OnFlash { stack, bytes: 16 * GIB, cache_bytes: MEMORY, tick_ns: TICK_NS, units: None, part: 1 }
     }
 
     /// StageFS with a staging area of this size.
@@ -42,8 +45,9 @@ impl OnFlash {
     }
 
     pub(super) fn spec(self, work: &Work) -> Result<RunSpec, LabError> {
-        let OnFlash { stack, cache_bytes, .. } = self;
-        Ok(RunSpec { cache_bytes, ..RunSpec::new(work.job(Variant::PLAIN)?, stack, OPEN) })
+        let OnFlash { stack, cache_bytes, tick_ns, .. } = self;
+        let host = HostProfile { tick_ns, ..HostProfile::default() };
+        Ok(RunSpec { cache_bytes, host, ..RunSpec::new(work.job(Variant::PLAIN)?, stack, OPEN) })
     }
 
     pub(super) fn device(self) -> Result<Box<dyn Device>, LabError> {
@@ -66,6 +70,8 @@ impl OnFlash {
 
 #[cfg(test)]
 mod tests {
+    use onewrite_block::MIB;
+
     use super::*;
     use crate::workload::filebench::{Length, Personality};
 

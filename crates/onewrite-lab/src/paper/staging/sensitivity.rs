@@ -28,8 +28,8 @@ const SIZES: [u64; 5] = [32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB];
 const UNITS: [u32; 5] = [1, 2, 4, 8, 16];
 
 const VARMAIL: Work = personality(Personality::Varmail, 100_000);
-const FILESERVER: Work = personality(Personality::Fileserver, 20_000);
-/// Ten times as many puts as elsewhere, which fill the smallest area several times.
+const FILESERVER: Work = personality(Personality::Fileserver, 200_000);
+/// Five times as many puts as the paper's, which fill the smallest area several times.
 const RAND_SYNC: Work = puts(Kind::RandSync);
 const RAND_ASYNC: Work = puts(Kind::RandAsync);
 

@@ -117,7 +117,10 @@ fn serve_until_the_end(
         }
         Ok(fs)
     })?;
-    let fs = mounted.with_context(|| source.clone())?;
+    let fs = mounted.with_context(|| match &wanted.stage {
+        Some(stage) => format!("{source} with -o stage={}", stage.display()),
+        None => source.clone(),
+    })?;
     let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
     tell_recovered(&fs, changes, &source, log);
     let mode = fs.mode_name();

@@ -23,8 +23,8 @@ impl Recovery<'_> {
     /// of the checkpoint; those that the log adds join them.
     ///
     /// # Errors
-    /// [`FsError::Damaged`] if something else wrote the image since the log was written, or a record contradicts the
-    /// checkpoint; device errors.
+    /// [`FsError::Unsupported`] if something else wrote the image since the log was written; [`FsError::Damaged`] if a
+    /// durable transaction is missing, or a record contradicts the checkpoint; device errors.
     pub(in crate::f2fs::mounted) async fn recover_stage(&self, orphans: &mut Vec<Nid>) -> FsResult<Option<Recovered>> {
         let (Some(stage), Some(merged)) = (&self.stage, self.read_staged().await?) else { return Ok(None) };
         let _changes = self.changes.read().await;
@@ -52,7 +52,10 @@ impl Recovery<'_> {
     /// As [`Recovery::recover_stage`].
     pub(in crate::f2fs::mounted) async fn read_staged(&self) -> FsResult<Option<Merged>> {
         let Some(stage) = &self.stage else { return Ok(None) };
-        let mut scanned = stage.area.scan().await?;
+        let mut scanned = stage.area.scan(self.version()).await?;
+        if self.checkpoint.borrow().stage.is_some() && !self.options.discard_stage {
+            scanned.expect_whole(self.version())?;
+        }
         if !self.is_bound(stage, &scanned).await? {
             return Ok(None);
         }
@@ -84,14 +87,11 @@ impl Recovery<'_> {
                 "this staging area: it does not continue checkpoint {version} of the image, another one does; give \
                  that one, or mount with `-o discard_stage` to give up what fsyncs staged there"
             ))),
-            false => Err(FsError::Damaged {
-                place: "staging area".into(),
-                problem: format!(
-                    "it continues checkpoint {}, and the image has {version}, which something else wrote; mount it \
-                     with `-o discard_stage` to give up what {transactions} transactions staged",
-                    scanned.version,
-                ),
-            }),
+            false => Err(FsError::Unsupported(format!(
+                "this staging area: it continues checkpoint {}, and the image has {version}, which something else \
+                 wrote; mount with `-o discard_stage` to give up what {transactions} transactions staged",
+                scanned.version
+            ))),
         }
     }
 
