@@ -84,7 +84,7 @@ pub fn refusal(image_left: &Image, options: F2fsOptions) -> Option<String> {
 }
 
 /// Opens the image for reading, and looks.
-fn viewed<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
+pub fn viewed<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     left: &Image,
     look: impl FnOnce(AnyView) -> F + 'static,
 ) -> T {

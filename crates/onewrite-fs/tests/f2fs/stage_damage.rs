@@ -6,7 +6,9 @@ use onewrite_fs::f2fs::F2fsOptions;
 use onewrite_fs::f2fs::check::{CheckOptions, check};
 use onewrite_fs::{FileSystem, FileView, FsResult, Manner, SeekTarget};
 
-use super::stage::{MIB, again, crashed, discarding, empty, get, put, refusal, refused_with, staged, with_both};
+use super::stage::{
+    MIB, again, crashed, discarding, empty, get, put, refusal, refused_with, staged, viewed, with_both,
+};
 use crate::support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
 use crate::support::volume::image;
 
@@ -98,6 +100,8 @@ fn a_transaction_that_is_damaged_before_durable_ones_is_told() {
     assert!(findings(&torn).iter().any(|finding| finding.contains("transaction 3 ")), "{:?}", findings(&torn));
     assert_eq!(shown(&torn, discarding()), (vec![0, 1], 0));
     assert_eq!(shown(&torn, read_only()), (vec![], 1));
+    let told = viewed(&torn, |view| async move { Ok(view.warnings().to_vec()) });
+    assert!(told.iter().any(|warning| warning.contains("transaction 3 ")), "{told:?}");
 }
 
 #[test]
@@ -133,6 +137,36 @@ fn an_older_copy_of_the_image_does_not_go_with_the_newest_area() {
         fs.unmount().await
     });
     assert_clean(&own.expect("its own image").0);
+}
+
+/// A checkpoint has the number that one of another time of the image had; what continued that one is still in the area.
+#[test]
+fn what_another_time_of_the_image_staged_is_not_taken_for_what_follows() {
+    let left = several(4);
+    // The same image three mounts later, whose area says more, under the next numbers.
+    let mut area = left.clone();
+    for _ in 0..3 {
+        area = crashed(again(&area), |fs| async move {
+            for number in 5..9 {
+                let file = put(&fs, &format!("file {number}"), 0, &[number; 300]).await?;
+                fs.fsync(file).await?;
+            }
+            Ok(())
+        });
+        let mut older = left.clone();
+        area.written().filter(|(lpn, _)| lpn.0 >= LABEL).for_each(|(lpn, page)| older.set(lpn, page.clone()));
+        assert!(refusal(&older, F2fsOptions::default()).is_some_and(|said| said.contains("older copy")));
+        for count in [0, 1] {
+            let (_, disk) = with_mount(again(&older), discarding(), Left::AsItIs, move |fs, _| async move {
+                for number in 0..count {
+                    let file = put(&fs, &format!("file {number}"), 0, &[number; 300]).await?;
+                    fs.fsync(file).await?;
+                }
+                Ok(())
+            });
+            assert_eq!(shown(&image(disk), F2fsOptions::default()), ((0..count).collect(), 0));
+        }
+    }
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Default for CheckOptions {
 /// Checks the image on `port`.
 ///
 /// # Errors
-/// [`FsError::Unsupported`] for features that Onewrite lacks;
-/// [`FsError::Damaged`] if there is no sound superblock or checkpoint; device errors.
+/// [`FsError::Unsupported`](crate::FsError::Unsupported) for features that Onewrite lacks;
+/// [`FsError::Damaged`](crate::FsError::Damaged) if there is no sound superblock or checkpoint; device errors.
 pub async fn check(port: &DevicePort, options: &CheckOptions) -> FsResult<Report> {
     let tables = Tables::open(port, CACHE_PAGES).await?;
     let mut checker = Checker::new(tables, options).await?;

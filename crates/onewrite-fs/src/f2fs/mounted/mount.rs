@@ -86,6 +86,9 @@ impl F2fs {
             // Behind an unmount the first fsync makes one.
             let was_unmounted = volume.checkpoint.borrow().has(flags::UMOUNT);
             onewrite_block::reached!("mount of F2FS behind a crash", !was_unmounted);
+            if let Some(stage) = volume.stage.as_ref().filter(|stage| stage.has_newer.get()) {
+                stage.area.erase_newer(volume.version()).await?;
+            }
             // Behind each mount the staging area begins anew: what a torn transaction left in it has another version.
             // Zones that are written from now on are known for such by a version that no unmount made.
             let has_zones = volume.port.geometry().zones.is_some();

@@ -59,7 +59,7 @@ impl Scanned {
     /// [`FsError::Damaged`] if a later page says so of a transaction that is not there; [`FsError::Unsupported`] if the
     /// area continues a newer checkpoint.
     pub(in crate::f2fs) fn expect_whole(&self, version: u64) -> FsResult<()> {
-        let newest = self.version.max(self.behind.map_or(0, |head| head.version));
+        let newest = self.newest();
         if newest > version {
             return Err(FsError::Unsupported(format!(
                 "this staging area: it continues checkpoint {newest}, and the image has {version}: it is an older copy; \
@@ -77,6 +77,11 @@ impl Scanned {
             }),
             None => Ok(()),
         }
+    }
+
+    /// The newest checkpoint that a page of the area continues.
+    pub(in crate::f2fs) fn newest(&self) -> u64 {
+        self.version.max(self.behind.map_or(0, |head| head.version))
     }
 
     /// Number of the first transaction of checkpoint `version` that was not found. 0 has no changes.
@@ -193,6 +198,22 @@ impl Area {
             at += count;
         }
         Ok(reading.scanned)
+    }
+
+    /// Erases what continues a newer checkpoint than `version`, and makes that durable: what other times of the image
+    /// left must not look like what follows the next checkpoint, which has a number that they had.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(in crate::f2fs) async fn erase_newer(&self, version: u64) -> FsResult<()> {
+        for at in (0..self.pages).step_by(READ_PAGES as usize) {
+            let pages = self.read(at, READ_PAGES.min(self.pages - at)).await?;
+            for (index, _) in (at..).zip(pages).filter(|(_, page)| format::version_of(page) > version) {
+                let zeros = vec![Page::ZEROS];
+                self.port.request(Request::write(self.page(index), zeros, Cause::Journal)).await?;
+            }
+        }
+        self.flush().await
     }
 
     async fn read(&self, first: u64, count: u64) -> FsResult<Vec<Page>> {

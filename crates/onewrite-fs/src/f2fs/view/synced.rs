@@ -17,12 +17,18 @@ use crate::f2fs::stage::area::Area;
 use crate::f2fs::stage::merge::Merged;
 
 impl F2fsView {
-    /// Warns that a staging area continues the checkpoint which cannot be seen from here.
+    /// Warns that a staging area continues the checkpoint which cannot be seen from here, or is damaged.
     pub(super) async fn unseen_area(&self, port: &DevicePort) -> FsResult<Option<String>> {
         let Some(mark) = self.tables.checkpoint.stage else { return Ok(None) };
         let area = Area::behind(port, &self.tables.layout).await?;
-        let is_seen = area.map(|area| area.mark()) == Some(mark);
-        Ok((!is_seen).then(|| format!("{}; the checkpoint alone is shown", mark.place.missing())))
+        let problem = match area.filter(|area| area.mark() == mark) {
+            Some(area) => {
+                let version = self.tables.checkpoint.version();
+                area.scan(version).await?.expect_whole(version).err().map(|error| error.to_string())
+            }
+            None => Some(mark.place.missing().to_owned()),
+        };
+        Ok(problem.map(|problem| format!("{problem}; the checkpoint alone is shown")))
     }
 
     /// Counts the transactions in the staging area behind the image, if they continue this checkpoint.

@@ -53,7 +53,12 @@ impl Recovery<'_> {
     pub(in crate::f2fs::mounted) async fn read_staged(&self) -> FsResult<Option<Merged>> {
         let Some(stage) = &self.stage else { return Ok(None) };
         let mut scanned = stage.area.scan(self.version()).await?;
-        if self.checkpoint.borrow().stage.is_some() && !self.options.discard_stage {
+        stage.has_newer.set(scanned.newest() > self.version());
+        let mark = self.checkpoint.borrow().stage;
+        if self.options.discard_stage && mark.is_some_and(|mark| mark != stage.mark()) {
+            return Ok(None);
+        }
+        if mark.is_some() && !self.options.discard_stage {
             scanned.expect_whole(self.version())?;
         }
         if !self.is_bound(stage, &scanned).await? {

@@ -11,7 +11,9 @@ use crate::f2fs::stage::pending::Pending;
 
 /// A staging area in use.
 pub(in crate::f2fs) struct Stage {
-    pub(super) area: Area,
+    pub(in crate::f2fs::mounted) area: Area,
+    /// Whether the area holds what continues a newer checkpoint than the image's.
+    pub(in crate::f2fs::mounted) has_newer: Cell<bool>,
     pub(super) pending: RefCell<Pending>,
     /// The page of the log that is written next.
     next: Cell<u64>,
@@ -37,6 +39,7 @@ impl Stage {
     pub(in crate::f2fs) fn new(area: Area) -> Stage {
         Stage {
             area,
+            has_newer: Cell::new(false),
             pending: RefCell::default(),
             next: Cell::new(0),
             last: Cell::new(0),
