@@ -32,8 +32,8 @@ pub struct HostProfile {
     /// Waking another task, ns of the one that wakes it.
     #[serde(default = "wake_ns")]
     pub wake_ns: u64,
-    /// Granularity of the times of files, ns: the tick with which the kernel stamps them. What changes a file twice within
-    /// one changes its inode once.
+    /// Granularity of the times of files, ns: the tick with which the kernel stamps them. What changes a file twice
+    /// within one changes its inode once.
     #[serde(default = "tick_ns")]
     pub tick_ns: u64,
     /// Entering and leaving one system call, with its work in the file-system switch, ns.

@@ -62,8 +62,8 @@ impl Scanned {
         let newest = self.newest();
         if newest > version {
             return Err(FsError::Unsupported(format!(
-                "this staging area: it continues checkpoint {newest}, and the image has {version}: it is an older copy; \
-                 give the newest one, or mount with `-o discard_stage` to give up what fsyncs staged"
+                "this staging area: it continues checkpoint {newest}, and the image has {version}: it is an older \
+                 copy; give the newest one, or mount with `-o discard_stage` to give up what fsyncs staged"
             )));
         }
         let missing = self.missing(version);

@@ -2,7 +2,6 @@
 
 use onewrite_block::{Device, GIB, HostProfile};
 
-use super::{MEMORY, TICK_NS};
 use crate::error::LabError;
 use crate::paper::cell::Work;
 use crate::paper::variant::Variant;
@@ -11,6 +10,10 @@ use crate::session::{self, DeviceChoice, Extras, F2fsStack, RunSpec, Stack};
 
 /// The device without a translation layer.
 const OPEN: &str = "ocssd-huawei";
+/// The paper's memory, for the page cache.
+pub(super) const MEMORY: u64 = 8 * GIB;
+/// The default host's tick.
+const TICK_NS: u64 = 4_000_000;
 
 /// A file system on the open-channel SSD.
 #[derive(Clone, Copy, Debug)]

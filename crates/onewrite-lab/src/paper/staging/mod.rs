@@ -28,7 +28,7 @@ use onewrite_block::{GIB, MIB};
 use onewrite_device::Profile;
 use onewrite_fs::ext4::Mode;
 
-use self::flash::OnFlash;
+use self::flash::{MEMORY, OnFlash};
 use super::cell::Work;
 use super::found::{Case, Found};
 use super::variant::Variant;
@@ -38,12 +38,9 @@ use crate::session::{self, Extras, F2fsStack, RunSpec, Stack};
 use crate::sqlite::{SqliteJob, SyncCall};
 
 const PROFILE: &str = "sata-530";
-/// The paper's memory, for the page cache.
-const MEMORY: u64 = 8 * GIB;
 /// A page cache that takes little of what the servers write.
 const LITTLE_MEMORY: u64 = 256 * MIB;
-/// The default host's tick, and that of Red Hat's Linux 2.6.32: 250 and 1,000 a second.
-const TICK_NS: u64 = 4_000_000;
+/// 1,000 ticks a second.
 const SHORT_TICK_NS: u64 = 1_000_000;
 
 /// A workload, and the ratios of StageFS's speed to that of ext4 and of F2FS in the paper.
