@@ -71,8 +71,8 @@ impl Scanned {
             Some(Head { durable, .. }) => Err(FsError::Damaged {
                 place: format!("transaction {missing} of the staging area"),
                 problem: format!(
-                    "it is not there, though those up to {durable} were durable; mount with `-o discard_stage` to go on \
-                     without it and those behind it"
+                    "it is not there, though those up to {durable} were durable; mount with `-o discard_stage` to go \
+                     on without it and those behind it"
                 ),
             }),
             None => Ok(()),
