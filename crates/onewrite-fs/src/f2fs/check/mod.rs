@@ -163,7 +163,7 @@ impl Checker {
             return Ok(mark.place.missing());
         };
         let version = self.tables.checkpoint.version();
-        if let Err(error) = area.scan(version).await?.expect_whole(version) {
+        if let Err(error) = area.scan(version, true).await?.expect_whole(version) {
             self.report.add(Place::Current, error);
         }
         Ok(NEXT)

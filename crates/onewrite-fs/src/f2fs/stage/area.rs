@@ -179,18 +179,18 @@ impl Area {
         StageMark { place, area_id: self.id }
     }
 
-    /// Reads all complete transactions, up to the first that is missing, torn, or of another checkpoint, and looks at
-    /// the pages behind them for what belongs to checkpoint `version` or to a newer one.
+    /// Reads all complete transactions, up to the first that is missing, torn, or of another checkpoint. If the area
+    /// continues checkpoint `version`, looks at the pages behind them, too, for what belongs to it or to a newer one.
     ///
     /// # Errors
     /// Device errors.
-    pub(in crate::f2fs) async fn scan(&self, version: u64) -> FsResult<Scanned> {
+    pub(in crate::f2fs) async fn scan(&self, version: u64, is_continued: bool) -> FsResult<Scanned> {
         let mut reading = Reading::default();
         let mut at = 0;
-        while at < self.pages {
+        while at < self.pages && (is_continued || !reading.has_ended) {
             let count = READ_PAGES.min(self.pages - at);
             for page in self.read(at, count).await? {
-                if reading.has_ended && format::version_of(&page) < version {
+                if reading.has_ended && (!is_continued || format::version_of(&page) < version) {
                     continue;
                 }
                 reading.add(format::decode_page(&page, self.seed));

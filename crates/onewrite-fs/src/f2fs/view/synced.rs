@@ -24,7 +24,7 @@ impl F2fsView {
         let problem = match area.filter(|area| area.mark() == mark) {
             Some(area) => {
                 let version = self.tables.checkpoint.version();
-                area.scan(version).await?.expect_whole(version).err().map(|error| error.to_string())
+                area.scan(version, true).await?.expect_whole(version).err().map(|error| error.to_string())
             }
             None => Some(mark.place.missing().to_owned()),
         };
@@ -35,7 +35,7 @@ impl F2fsView {
     pub(super) async fn count_staged(&self, port: &DevicePort) -> FsResult<u64> {
         let Some(area) = Area::behind(port, &self.tables.layout).await? else { return Ok(0) };
         let version = self.tables.checkpoint.version();
-        let scanned = area.scan(version).await?;
+        let scanned = area.scan(version, false).await?;
         match scanned.version == version {
             true => Ok(Merged::of(&scanned)?.transactions),
             false => Ok(0),

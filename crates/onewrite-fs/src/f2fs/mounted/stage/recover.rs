@@ -52,9 +52,9 @@ impl Recovery<'_> {
     /// As [`Recovery::recover_stage`].
     pub(in crate::f2fs::mounted) async fn read_staged(&self) -> FsResult<Option<Merged>> {
         let Some(stage) = &self.stage else { return Ok(None) };
-        let mut scanned = stage.area.scan(self.version()).await?;
-        stage.has_newer.set(scanned.newest() > self.version());
         let mark = self.checkpoint.borrow().stage;
+        let mut scanned = stage.area.scan(self.version(), mark.is_some()).await?;
+        stage.has_newer.set(scanned.newest() > self.version());
         if self.options.discard_stage && mark.is_some_and(|mark| mark != stage.mark()) {
             return Ok(None);
         }
