@@ -169,6 +169,35 @@ fn what_another_time_of_the_image_staged_is_not_taken_for_what_follows() {
     }
 }
 
+/// A backup that was unmounted continues no area, so it is mounted. Its next checkpoints have numbers that the area
+/// knows.
+#[test]
+fn a_backup_beside_a_newer_area_loses_nothing_that_it_syncs() {
+    let ((), disk) = with_mount(staged(MIB), F2fsOptions::default(), Left::Unmounted, |_, _| async { Ok(()) });
+    let backup = image(disk);
+    let mut area = backup.clone();
+    for rounds in 1..4 {
+        let ((), disk) = with_mount(again(&area), F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+            for number in 4..9 {
+                let file = put(&fs, &format!("file {number}"), 0, &[number; 300]).await?;
+                fs.fsync(file).await?;
+            }
+            Ok(())
+        });
+        area = image(disk);
+        let mut mixed = backup.clone();
+        area.written().filter(|(lpn, _)| lpn.0 >= LABEL).for_each(|(lpn, page)| mixed.set(lpn, page.clone()));
+        // Each crash is followed by a mount under the next number.
+        for synced in 0..3 {
+            mixed = crashed(again(&mixed), move |fs| async move {
+                let file = put(&fs, &format!("file {synced}"), 0, &[synced; 300]).await?;
+                fs.fsync(file).await
+            });
+        }
+        assert_eq!(shown(&mixed, F2fsOptions::default()), (vec![0, 1, 2], 0), "{rounds} rounds");
+    }
+}
+
 #[test]
 fn an_area_that_was_cut_or_lost_its_label_is_told_and_made_anew_when_asked() {
     let left = several(3);

@@ -44,7 +44,16 @@ fn options(seed: u64) -> ExploreOptions {
 }
 
 fn first_broken<S: Subject + Copy + Send + Sync>(subject: S, options: &ExploreOptions) -> Option<Promise> {
-    let workload: Workload = SYNCING.parse().expect("workload");
+    first_broken_by(SYNCING, subject, options)
+}
+
+/// The first promise that the states of one workload break.
+fn first_broken_by<S: Subject + Copy + Send + Sync>(
+    workload: &str,
+    subject: S,
+    options: &ExploreOptions,
+) -> Option<Promise> {
+    let workload: Workload = workload.parse().expect("workload");
     let report = crash(subject, std::iter::once(workload), CrashPlan::new(options), |_| ()).expect("the run");
     report.violations.first().map(|violation| violation.promise)
 }
@@ -125,13 +134,10 @@ impl Alter<F2fsSubject> for Loose {
 
 #[test]
 fn a_rename_that_does_not_survive_its_fsync() {
-    let workload: Workload =
-        "create /a; append /a 5000 1; sync; rename /a /b; append /b 100 2; fsync /b".parse().unwrap();
+    let workload = "create /a; append /a 5000 1; sync; rename /a /b; append /b 100 2; fsync /b";
     for mode in FsyncMode::ALL {
         let subject = Altered { sound: F2fsSubject::new(mode), change: Loose };
-        let plan = options(1);
-        let report = crash(subject, std::iter::once(workload.clone()), CrashPlan::new(&plan), |_| ()).expect("the run");
-        let broken = report.violations.first().map(|violation| violation.promise);
+        let broken = first_broken_by(workload, subject, &options(1));
         assert_eq!(broken, (mode == FsyncMode::Strict).then_some(Promise::Durability), "{mode}");
     }
 }

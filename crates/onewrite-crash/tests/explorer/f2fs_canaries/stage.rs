@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use onewrite_block::{Cause, MIB, Nanos, Operation, PAGE_SIZE, Page, PageBytes, Request, crc32c};
-use onewrite_crash::{Alter, Altered, CrashPlan, ExploreOptions, F2fsSubject, Promise, Subject, Workload, crash};
+use onewrite_crash::{Alter, Altered, ExploreOptions, F2fsSubject, Promise};
 use onewrite_fs::f2fs::FsyncMode;
 
 use super::twisted::{Fate, Twist, twisted};
-use super::{Layer, SEEDS};
+use super::{Layer, SEEDS, first_broken_by};
 
 const SUBJECT: F2fsSubject = F2fsSubject::new(FsyncMode::Posix).with_stage(MIB);
 const IMAGE_PAGES: u64 = 64 * MIB / PAGE_SIZE as u64;
@@ -35,23 +35,14 @@ const STAGING: &str = "create /a; write /a 0 30000 1; create /b; write /b 0 9000
                        create /n; append /n 300 7; fsync /n; sync; append /n 300 8; fsync /n";
 
 fn options(seed: u64) -> ExploreOptions {
-    let plain = ExploreOptions::default();
-    let (commit_interval, states_max) = (Nanos::from_secs(5), 5_000);
-    ExploreOptions { cache_pages: 256, commit_interval, states_max, seed, reads_mounted: false, ..plain }
-        .with_size(65 * MIB)
-}
-
-fn first_broken<S: Subject + Copy + Send + Sync>(subject: S, options: &ExploreOptions) -> Option<Promise> {
-    let workload: Workload = STAGING.parse().expect("workload");
-    let report = crash(subject, std::iter::once(workload), CrashPlan::new(options), |_| ()).expect("the run");
-    report.violations.first().map(|violation| violation.promise)
+    ExploreOptions { commit_interval: Nanos::from_secs(5), ..super::options(seed) }.with_size(65 * MIB)
 }
 
 /// Asserts that a variant breaks one of `promises` from each seed.
 #[track_caller]
 fn assert_caught<A: Alter<F2fsSubject> + Copy + Send + Sync>(change: A, promises: &[Promise]) {
     for seed in SEEDS {
-        let broken = first_broken(Altered { sound: SUBJECT, change }, &options(seed));
+        let broken = first_broken_by(STAGING, Altered { sound: SUBJECT, change }, &options(seed));
         assert!(broken.is_some_and(|broken| promises.contains(&broken)), "seed {seed}: {broken:?}");
     }
 }
@@ -59,7 +50,7 @@ fn assert_caught<A: Alter<F2fsSubject> + Copy + Send + Sync>(change: A, promises
 #[test]
 fn the_sound_staging_area_passes_the_same_states() {
     for seed in SEEDS {
-        assert_eq!(first_broken(SUBJECT, &options(seed)), None, "seed {seed}");
+        assert_eq!(first_broken_by(STAGING, SUBJECT, &options(seed)), None, "seed {seed}");
     }
 }
 

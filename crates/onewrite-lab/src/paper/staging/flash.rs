@@ -74,6 +74,7 @@ impl OnFlash {
 #[cfg(test)]
 mod tests {
     use onewrite_block::MIB;
+    use onewrite_fs::ext4::Mode;
 
     use super::*;
     use crate::workload::filebench::{Length, Personality};
@@ -88,6 +89,19 @@ mod tests {
         let (one, four, all) = (seconds(Some(1)), seconds(Some(4)), seconds(None));
         assert!(one > 3.0 * four && four > 2.0 * all, "{one} {four} {all}");
         assert_eq!(all, seconds(Some(16)));
+    }
+
+    /// An fsync of ext4 commits an inode if its times changed.
+    #[test]
+    fn shorter_ticks_make_ext4_write_more_and_stagefs_hardly() {
+        let text = "rw=randwrite\nbs=4k\nsize=8m\nio_size=4m\noverwrite=1\nfsync=1\n";
+        let bytes = |place: OnFlash, tick_ns| {
+            let place = OnFlash { bytes: GIB, tick_ns, ..place };
+            place.run(&Work::Fio { name: "random", text }).unwrap().onewrite.device.flash_program_bytes as f64
+        };
+        let gain = |place| bytes(place, 1_000_000) / bytes(place, 100_000_000);
+        let (ext4, staged) = (gain(OnFlash::of(Stack::Ext4(Mode::Ordered))), gain(OnFlash::staged(16 * MIB)));
+        assert!(ext4 > 1.5 && staged < 1.2, "{ext4} {staged}");
     }
 
     /// A checkpoint waits while writeback goes on, with more dirty content than the reserve has room for.
