@@ -94,6 +94,8 @@ fn what_f2fs_has_not_is_refused() {
 #[test]
 fn behind_a_kill_an_image_is_not_mounted_without_its_staging_file() {
     let Some(place) = Mounted::unmounted_f2fs(128) else { return };
+    let missing = refusal(&place.mount("image", &format!("stage={}", place.beside("nothing").display())), 2);
+    assert!(missing.contains("no such file") && missing.contains("truncate"), "{missing}");
     let itself = refusal(&place.mount("image", &format!("stage={}", place.beside("image").display())), 2);
     assert!(itself.contains("the image itself") && itself.contains("name another"), "{itself}");
     fs::write(place.beside("stage"), vec![0; 4 << 20]).unwrap();

@@ -29,7 +29,7 @@ use super::format::layout::{ROOT_INODE, SEGMENT_BLOCKS};
 use super::format::nat::NatEntry;
 use super::format::sit::SitEntry;
 use super::format::{Nid, Place};
-use super::stage::area::Area;
+use super::stage::area::{Area, problem_of};
 use super::summaries::Summaries;
 use super::tables::Tables;
 use crate::api::{FileKind, FsResult};
@@ -164,7 +164,8 @@ impl Checker {
         };
         let version = self.tables.checkpoint.version();
         if let Err(error) = area.scan(version, true).await?.expect_whole(version) {
-            self.report.add(Place::Current, error);
+            self.report.add(Place::Current, problem_of(&error));
+            return Ok("what fsync made durable behind it is not whole");
         }
         Ok(NEXT)
     }

@@ -31,7 +31,7 @@ use crate::f2fs::format::sit::{self, LogKind, SitEntry, test_bit};
 use crate::f2fs::format::summary::{self, Summary, SummaryKind};
 use crate::f2fs::format::{Features, Layout, Nid};
 use crate::f2fs::space::{Ground, Log, Space};
-use crate::f2fs::stage::area::Area;
+use crate::f2fs::stage::area::{Area, problem_of};
 use crate::f2fs::summaries::Summaries;
 use crate::f2fs::tables::Tables;
 use crate::pages::{Access, Pages, PagesOptions, Tracking, page_cache};
@@ -236,7 +236,7 @@ async fn find_area(
     let may_begin = !options.read_only && continued.is_none();
     let area = match Area::find(&devices.image, devices.staging.as_ref(), &tables.layout, may_begin).await {
         Err(error @ FsError::Damaged { .. }) if options.read_only && devices.staging.is_none() => {
-            warnings.push(format!("{error}; the checkpoint alone is shown"));
+            warnings.push(format!("{}; the checkpoint alone is shown", problem_of(&error)));
             return Ok(None);
         }
         area => area?,

@@ -287,6 +287,14 @@ impl StagePlace {
     }
 }
 
+/// What is wrong with an area, for those who tell it beside others.
+pub(in crate::f2fs) fn problem_of(error: &FsError) -> String {
+    match error {
+        FsError::Damaged { place, problem } => format!("{place}: {problem}"),
+        other => other.to_string(),
+    }
+}
+
 /// A scan of the pages of an area, one after another.
 #[derive(Default)]
 struct Reading {

@@ -13,7 +13,7 @@ use super::F2fsView;
 use crate::api::FsResult;
 use crate::f2fs::format::node;
 use crate::f2fs::format::sit::LogKind;
-use crate::f2fs::stage::area::Area;
+use crate::f2fs::stage::area::{Area, problem_of};
 use crate::f2fs::stage::merge::Merged;
 
 impl F2fsView {
@@ -24,7 +24,7 @@ impl F2fsView {
         let problem = match area.filter(|area| area.mark() == mark) {
             Some(area) => {
                 let version = self.tables.checkpoint.version();
-                area.scan(version, true).await?.expect_whole(version).err().map(|error| error.to_string())
+                area.scan(version, true).await?.expect_whole(version).err().as_ref().map(problem_of)
             }
             None => Some(mark.place.missing().to_owned()),
         };

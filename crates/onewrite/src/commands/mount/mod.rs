@@ -220,6 +220,9 @@ fn open_staging(path: &Path, wanted: &Wanted, image: &str) -> anyhow::Result<Box
     if path.canonicalize().is_ok_and(|path| path == Path::new(image)) {
         bail!("-o stage={}: it is the image itself; name another file or device", path.display());
     }
+    if !path.exists() {
+        bail!("-o stage={0}: no such file; `truncate -s 32M {0}` makes one", path.display());
+    }
     let opened = if wanted.fs.read_only { view_disk(path) } else { open_disk(path) };
     opened.with_context(|| format!("-o stage={}", path.display()))
 }
