@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 402] = [
+pub const ALL: [(Room, &str); 403] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -368,6 +368,7 @@ pub const ALL: [(Room, &str); 402] = [
     (Room::F2fs, "log goes on in a threaded segment"),
     (Room::F2fs, "log stands where it has no room"),
     (Room::F2fs, "no free block of F2FS left"),
+    (Room::F2fs, "staged page takes from the reserve"),
     (Room::F2fs, "whole section freed"),
     (Room::F2fs, "log leaves its zone at the mount"),
     (Room::Stage, "staged sync waits for the round of others"),

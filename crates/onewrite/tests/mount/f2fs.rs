@@ -1,6 +1,7 @@
 //! F2FS under the mount: programs work on it, kills lose nothing that was synced, and fsck.f2fs calls it clean.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use onewrite_block::Choices;
 
@@ -116,6 +117,24 @@ fn behind_a_kill_an_image_is_not_mounted_without_its_staging_file() {
     patiently(|| place.onewrite(&["umount", "mnt"]));
     assert_eq!(text(&place.onewrite(&["cat", "image:/f"])), "synced");
     place.check();
+}
+
+/// fsck.f2fs knows nothing of staging areas, so it is no cure for a damaged one.
+#[test]
+fn fsck_says_what_helps_against_a_damaged_staging_area() {
+    let Some(place) = Mounted::unmounted_f2fs(128) else { return };
+    text(&place.onewrite(&["mkfs", "--force", "--fs", "f2fs", "--stage", "8MiB", "image"]));
+    let place = place.mounted("").unwrap();
+    fs::write(place.at("f"), b"synced").unwrap();
+    fs::File::open(place.at("f")).unwrap().sync_all().unwrap();
+    kill(&place);
+    detach(&place);
+    let image = fs::OpenOptions::new().write(true).open(place.beside("image")).unwrap();
+    image.write_all_at(&[0xff; 4096], 120 << 20).unwrap();
+    let checked = place.onewrite(&["fsck", "image"]);
+    assert_eq!(checked.status.code(), Some(4), "{checked:?}");
+    let told = String::from_utf8_lossy(&checked.stdout);
+    assert!(told.contains("-o discard_stage") && !told.contains("fsck.f2fs"), "{told}");
 }
 
 /// The kernel says which pages a map changed, not which bytes; so they are staged whole. What `msync` and `fsync` made

@@ -144,7 +144,9 @@ impl Checker {
             self.report.add(Place::Current, "it is marked as in need of fsck");
         }
         if !self.tables.checkpoint.has(flags::UMOUNT) {
+            let was_clean = self.report.is_clean();
             let behind = self.behind(port).await?;
+            self.report.is_of_stage_alone = was_clean && !self.report.is_clean();
             self.report.note(Place::Current, format!("the image was not unmounted; {behind}"));
         }
         Ok(())

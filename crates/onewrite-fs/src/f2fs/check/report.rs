@@ -29,6 +29,8 @@ pub struct Report {
     pub notes: Vec<Finding>,
     /// Number of findings, with those not kept.
     pub finding_count: u64,
+    /// Whether all findings are about the staging area, which fsck.f2fs does not know.
+    pub is_of_stage_alone: bool,
     /// Inodes that were found.
     pub used_inodes: u64,
     /// Blocks of the main area that were found, reserved ones included.

@@ -115,7 +115,7 @@ impl Space {
         self.full.insert(self.layout.ssa + u64::from(log.segment().0), page);
         // If nothing was taken from it, the next checkpoint makes it free.
         self.barred.push(self.log(kind).segment());
-        self.enter_next(kind);
+        self.enter_next(kind, self.kept_from(kind));
     }
 
     /// Lets a log that has nothing left look again, for example after a checkpoint.
@@ -126,7 +126,7 @@ impl Space {
                 self.logs[kind as usize].end();
             }
             if self.log(kind).is_full() {
-                self.enter_next(kind);
+                self.enter_next(kind, self.kept_from(kind));
             }
         }
     }
@@ -154,7 +154,7 @@ impl Space {
     /// Gives a log for which there is no such block in its own segment and no free segment.
     pub(in crate::f2fs) fn move_full_logs(&mut self) -> Option<LogKind> {
         for kind in LogKind::ALL.into_iter().filter(|kind| self.log(*kind).is_full()).collect::<Vec<_>>() {
-            self.enter_next(kind);
+            self.enter_next(kind, self.kept_from(kind));
             let segment = self.log(kind).segment();
             if self.log(kind).is_full() && !self.stand_in(kind, segment) {
                 return Some(kind);
@@ -185,8 +185,8 @@ impl Space {
         self.stand_in(kind, prepared.segment)
     }
 
-    fn enter_next(&mut self, kind: LogKind) {
-        let kept = self.kept_from(kind);
+    /// Lets a log go on in its next segment, and leaves `kept` free segments alone.
+    pub(super) fn enter_next(&mut self, kind: LogKind, kept: usize) {
         let fresh = |space: &Space| space.free.next(space.log(kind).segment()).filter(|_| space.free.count() > kept);
         let is_scarce = self.free.count() <= THREADED_FROM && !self.sections.are_whole();
         onewrite_block::reached!("free segments are scarce", is_scarce);

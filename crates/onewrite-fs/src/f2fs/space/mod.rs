@@ -59,8 +59,8 @@ pub(in crate::f2fs) enum Reserve {
     /// All of it for nodes and names, and on whole ground nothing for content: writeback goes on until the gate of a
     /// checkpoint closes, and would leave none.
     ForNodes,
-    /// All of it for nodes, names and pages that only a staging area has; on whole ground none of it for other
-    /// writeback ([`Space::is_for_staged`]).
+    /// All of it for nodes, names and pages that only a staging area has ([`Space::enter_reserve`]); on whole ground
+    /// none of it for other writeback.
     ForStaged,
     /// All of it for all: only the mount writes.
     ForAll,
@@ -85,6 +85,8 @@ pub(super) struct Space {
     prepared: Vec<Prepared>,
     logs: [Log; 6],
     reserve: Reserve,
+    /// Pages that only a staging area has.
+    staged: usize,
     /// Summaries of full segments that are still to be written.
     full: BTreeMap<BlockNo, Page>,
     counts: Counts,
@@ -141,6 +143,7 @@ impl Space {
             prepared: Vec::new(),
             logs,
             reserve: Reserve::Closed,
+            staged: 0,
             full: BTreeMap::new(),
             counts,
             drafted: 0,
@@ -301,12 +304,6 @@ impl Space {
         self.look_again();
     }
 
-    /// Whether nothing is free but the reserve, and a checkpoint has opened that for nodes and staged pages. Asked on
-    /// whole ground only; elsewhere logs still find room in used segments.
-    pub(super) fn is_for_staged(&self) -> bool {
-        self.sections.are_whole() && self.reserve == Reserve::ForStaged && self.free.count() <= self.reserved()
-    }
-
     /// Whether the whole reserve is there, so that recovery finds room after an fsync.
     pub(super) fn has_reserve(&self) -> bool {
         self.free.count() >= self.reserved()
@@ -348,6 +345,7 @@ impl Space {
     /// The state is that of a durable checkpoint from now on. Gives the runs of blocks of segments that are free now.
     pub(super) fn note_checkpoint(&mut self) -> Vec<BlockRange> {
         self.reserve = Reserve::Closed;
+        self.staged = 0;
         self.full.clear();
         self.taken.clear();
         self.forget_prepared();

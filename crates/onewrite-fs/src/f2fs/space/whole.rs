@@ -29,10 +29,38 @@ impl Space {
     pub(super) fn kept_from(&self, kind: LogKind) -> usize {
         let is_content = matches!(kind, LogKind::WarmData | LogKind::ColdData);
         match (self.reserve, self.sections.are_whole()) {
-            (Reserve::ForAll | Reserve::ForStaged, _) => 0,
-            (Reserve::ForNodes, is_whole) if !(is_whole && is_content) => 0,
-            (_, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size(),
+            (Reserve::ForAll, _) => 0,
+            (Reserve::ForNodes | Reserve::ForStaged, is_whole) if !(is_whole && is_content) => 0,
+            (_, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size() + self.for_staged(),
+            (_, true) if is_content => self.reserved() + self.for_staged(),
             _ => self.reserved(),
+        }
+    }
+
+    /// Segments of the sections that the pages need which only a staging area has.
+    fn for_staged(&self) -> usize {
+        self.staged.div_ceil(BLOCKS * self.sections.size()) * self.sections.size()
+    }
+
+    /// On whole ground, content leaves as many blocks as `pages` that only a staging area has: the next checkpoint
+    /// brings them in.
+    pub(in crate::f2fs) fn keep_for_staged(&mut self, pages: usize) {
+        self.staged = pages;
+    }
+
+    /// On whole ground: whether a checkpoint brings in what only a staging area has, and all that is free is kept for
+    /// that and for nodes. Elsewhere logs still find room in used segments.
+    pub(in crate::f2fs) fn is_for_staged(&self) -> bool {
+        let is_scarce = || self.free.count() <= self.reserved() + self.for_staged();
+        self.sections.are_whole() && self.reserve == Reserve::ForStaged && is_scarce()
+    }
+
+    /// Lets a log of content without room go on in the reserve, for a page that only a staging area has, if a
+    /// checkpoint brings those in.
+    pub(in crate::f2fs) fn enter_reserve(&mut self, kind: LogKind) {
+        if self.reserve == Reserve::ForStaged && self.log(kind).is_full() {
+            onewrite_block::reached!("staged page takes from the reserve");
+            self.enter_next(kind, 0);
         }
     }
 

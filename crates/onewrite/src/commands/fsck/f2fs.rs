@@ -14,6 +14,9 @@ use crate::output::{is_stdout, write_json};
 /// The advice for a damaged image.
 const CURE: &str = "copy the image first; fsck.f2fs may repair it";
 
+/// The advice if only its staging area is damaged.
+const CURE_OF_STAGE: &str = "copy the image first; a mount with `-o discard_stage` gives up what fsyncs staged";
+
 /// Checks the image.
 pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
     if args.safe || args.all {
@@ -37,7 +40,8 @@ pub fn fsck(args: &Fsck) -> anyhow::Result<ExitCode> {
         write_json(path, &verdict.json(&name)?)?;
     }
     if !args.json.as_deref().is_some_and(is_stdout) {
-        verdict.say(&name, Changes::InMemory, Some(CURE));
+        let cure = if report.is_of_stage_alone { CURE_OF_STAGE } else { CURE };
+        verdict.say(&name, Changes::InMemory, Some(cure));
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(ERRORS_LEFT) })
 }

@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 8;
 
 impl Volume {
     /// Pages that only the staging area has; the next checkpoint takes as many blocks.
-    fn staged_pages(&self) -> usize {
+    pub(in crate::f2fs::mounted) fn staged_pages(&self) -> usize {
         self.stage.as_ref().map_or(0, |stage| stage.pending.borrow().staged.len())
     }
 
