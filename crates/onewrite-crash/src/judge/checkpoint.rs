@@ -6,7 +6,8 @@
 //! 1. *names*, kinds, links and link targets are the candidate's, but for files that are new since then and synced:
 //!    these have the one name that they had at their sync;
 //! 2. a *rolled* file is as a sync behind the checkpoint had it, as a whole: size, content, attributes. It is never
-//!    older than its last completed sync, and a file that is new since the checkpoint is there if it was synced;
+//!    older than its last completed sync, and a file that is new since the checkpoint is there if it was synced. A sync
+//!    beside operations that the checkpoint has may lie before it or behind it;
 //! 3. any *other* file has the candidate's size and attributes. Each of its pages holds what it held at the file's last
 //!    sync, or was given since then and before the checkpoint. A page that got or lost its block before the
 //!    checkpoint and after that sync holds zeros, or what it was given then or later.
@@ -336,7 +337,8 @@ impl Judge<'_> {
                 }
             }
         }
-        let is_synced = last.is_some_and(|last| last >= prefix);
+        // One that began before the checkpoint's last operations may lie before them: 3 holds then.
+        let is_synced = syncs.iter().filter(is_done).any(|sync| sync.known >= prefix);
         let is_exact = is_synced && syncs.iter().filter(is_possible).all(|sync| sync.is_whole);
         (!states.is_empty()).then_some(Rolled { node, states, is_synced, is_exact })
     }

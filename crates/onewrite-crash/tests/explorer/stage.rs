@@ -86,6 +86,11 @@ fn torn_pages_break_no_promise() {
     assert!(report.states_by_kind.torn_page > 50, "{report:?}");
 }
 
+/// A checkpoint in the middle of a direct write had its block with the old size, and recovery made zeros of what lay
+/// behind that size.
+const DIRECT: &str = "create /a; write /a 0 134 1; create /b >> write /a 0 4096 2 direct; fsync /a; pause 50; \
+                      chmod /a 600 | chmod /b 600; sync";
+
 #[test]
 fn cuts_inside_a_device_break_no_promise() {
     let device = |pages: u64| -> Box<dyn PowerCut> {
@@ -97,6 +102,7 @@ fn cuts_inside_a_device_break_no_promise() {
     let plan = CrashPlan { device: Some(&device), ..CrashPlan::new(&options) };
     let report = assert_sound(SUBJECT, "random:60", plan);
     assert!(report.states_by_kind.inside_device >= 50, "{report:?}");
+    assert_sound(SUBJECT, &format!("script:{DIRECT}"), plan);
 }
 
 #[test]

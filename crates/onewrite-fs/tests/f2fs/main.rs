@@ -17,4 +17,5 @@ mod mkfs;
 mod model;
 mod sections;
 mod stage;
+mod stage_apart;
 mod stage_damage;

@@ -285,9 +285,18 @@ pub fn with_both<F: Future<Output = FsResult<()>> + 'static>(
 /// The same, so long after the beginning of time.
 fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
     time: Nanos,
-    (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
+    disks: (Box<dyn Device>, Box<dyn Device>),
     work: impl FnOnce(F2fs) -> F + 'static,
 ) -> Result<(Image, Image), String> {
+    run_on_both(time, disks, work).map(|(disk, staging)| (image(disk), image(staging)))
+}
+
+/// The same; gives the disks.
+pub fn run_on_both<F: Future<Output = FsResult<()>> + 'static>(
+    time: Nanos,
+    (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
+    work: impl FnOnce(F2fs) -> F + 'static,
+) -> Result<(Box<dyn Device>, Box<dyn Device>), String> {
     let executor = Executor::ideal();
     let (port, stage) = (executor.runtime().attach(image_disk), executor.runtime().attach(staging));
     let devices = Devices { image: port.clone(), log: None, staging: Some(stage.clone()) };
@@ -298,7 +307,7 @@ fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
     });
     drop(executor);
     outcome.expect("nothing halts").map_err(|error| error.to_string())?;
-    Ok((image(port.unplug()), image(stage.unplug())))
+    Ok((port.unplug(), stage.unplug()))
 }
 
 /// Why an image is not mounted with this staging device, if it is not.

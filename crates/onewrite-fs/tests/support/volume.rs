@@ -51,8 +51,9 @@ pub fn image(device: Box<dyn Device>) -> Image {
 /// What a device holds: what a power cut now leaves, if it loses no write.
 pub async fn contents(port: &DevicePort) -> FsResult<Image> {
     let mut image = Image::new(port.geometry().pages);
-    for start in (0..image.pages()).step_by(256) {
-        let count = (image.pages() - start).min(256) as u32;
+    let most: u64 = port.geometry().transfer_pages_max.min(256).into();
+    for start in (0..image.pages()).step_by(most as usize) {
+        let count = (image.pages() - start).min(most) as u32;
         let pages = port.request(Request::read(Lpn(start), count, Cause::Data)).await?;
         (start..).map(Lpn).zip(pages).for_each(|(lpn, page)| image.set(lpn, page));
     }

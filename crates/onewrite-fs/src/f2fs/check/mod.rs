@@ -30,6 +30,7 @@ use super::format::nat::NatEntry;
 use super::format::sit::SitEntry;
 use super::format::{Nid, Place};
 use super::stage::area::{Area, problem_of};
+use super::stage::merge::Merged;
 use super::summaries::Summaries;
 use super::tables::Tables;
 use crate::api::{FileKind, FsResult};
@@ -165,7 +166,8 @@ impl Checker {
             return Ok(mark.place.missing());
         };
         let version = self.tables.checkpoint.version();
-        if let Err(error) = area.scan(version, true).await?.expect_whole(version) {
+        let scanned = area.scan(version, true).await?;
+        if let Err(error) = scanned.expect_whole(version).and_then(|()| Merged::of(&scanned).map(drop)) {
             self.report.add(Place::Current, problem_of(&error));
             return Ok("what fsync made durable behind it is not whole");
         }

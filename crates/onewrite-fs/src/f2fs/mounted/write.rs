@@ -123,11 +123,7 @@ impl Contents<'_> {
             self.make_segments(attempts, stop - first).await?;
         }
         let pages = (first..stop).filter_map(|index| Some((index, content.whole_page(offset, index)?)));
-        self.send_direct(file, &pages.collect::<Vec<_>>()).await?;
-        let _changes = self.changes.read().await;
-        self.grow_to(file, offset + content.length());
-        self.stamp_written(file);
-        Ok(())
+        self.send_direct(file, &pages.collect::<Vec<_>>()).await
     }
 
     /// Writes what these pages hold in memory, and gives each a block or a reservation. `false` if there is no segment
@@ -162,27 +158,37 @@ impl Contents<'_> {
         self.cleaner().clean_if_short().await
     }
 
-    /// Writes pages side by side that have a block or a reservation. The caller holds no `changes`: checkpoints make
-    /// room.
+    /// Writes pages side by side that have a block or a reservation, and lets the file reach behind them. The caller
+    /// holds the file's lock alone, and no `changes`: checkpoints make room.
     ///
     /// # Errors
     /// [`FsError::NoSpace`] if they make none; device errors.
     async fn send_direct(&self, file: &Rc<File>, pages: &[(u64, Page)]) -> FsResult<()> {
         let (mut rest, mut attempts) = (pages, 0);
-        while let (Some((first, _)), Some((last, _))) = (rest.first(), rest.last()) {
-            let overwriting = self.begin_overwrite(file, *first..last + 1).await;
-            let written = self.pages.write_past_cache_while_room(self.volume(), file, rest).await?;
-            // Cleaning may have to read the pages that are left.
-            drop(overwriting);
+        loop {
+            let written = self.send_direct_while_room(file, rest).await?;
             rest = &rest[written..];
             if rest.is_empty() {
-                break;
+                return Ok(());
             }
             onewrite_block::reached!("direct write finds no segment");
             attempts = if written > 0 { 0 } else { attempts + 1 };
             self.make_segments(attempts, rest.len() as u64).await?;
         }
-        Ok(())
+    }
+
+    /// The same, up to the first page without room. Gives the number of pages written.
+    async fn send_direct_while_room(&self, file: &Rc<File>, pages: &[(u64, Page)]) -> FsResult<usize> {
+        let (Some((first, _)), Some((last, _))) = (pages.first(), pages.last()) else { return Ok(0) };
+        // A checkpoint or a staged sync in between would have the new content with the old size.
+        let _changes = self.changes.read().await;
+        let _overwriting = self.begin_overwrite(file, *first..last + 1).await;
+        let written = self.pages.write_past_cache_while_room(self.volume(), file, pages).await?;
+        if let Some((last, _)) = pages[..written].last() {
+            self.grow_to(file, (last + 1) * PAGE_BYTES);
+            self.stamp_written(file);
+        }
+        Ok(written)
     }
 
     /// Drops pages of the file from memory, and keeps readers from bringing them back.

@@ -12,7 +12,7 @@ use crate::transfer::{Durability, send_run, wait_all};
 pub(in crate::f2fs) const PAGES_MIN: u64 = 64;
 /// Pages before the log: the label, and two ends.
 pub(in crate::f2fs) const LOG_START: u64 = 3;
-/// Pages read at once.
+/// Pages read at once, if the device takes as many.
 const READ_PAGES: u64 = 64;
 
 /// See the module's head.
@@ -188,8 +188,9 @@ impl Area {
         let mut reading = Reading::default();
         let mut at = 0;
         while at < self.pages && (is_continued || !reading.has_ended) {
-            let count = READ_PAGES.min(self.pages - at);
-            for page in self.read(at, count).await? {
+            let part = self.read_part(at).await?;
+            let count = part.len() as u64;
+            for page in part {
                 if reading.has_ended && (!is_continued || format::version_of(&page) < version) {
                     continue;
                 }
@@ -206,18 +207,23 @@ impl Area {
     /// # Errors
     /// Device errors.
     pub(in crate::f2fs) async fn erase_newer(&self, version: u64) -> FsResult<()> {
-        for at in (0..self.pages).step_by(READ_PAGES as usize) {
-            let pages = self.read(at, READ_PAGES.min(self.pages - at)).await?;
-            for (index, _) in (at..).zip(pages).filter(|(_, page)| format::version_of(page) > version) {
+        let mut at = 0;
+        while at < self.pages {
+            let part = self.read_part(at).await?;
+            let count = part.len() as u64;
+            for (index, _) in (at..).zip(part).filter(|(_, page)| format::version_of(page) > version) {
                 let zeros = vec![Page::ZEROS];
                 self.port.request(Request::write(self.page(index), zeros, Cause::Journal)).await?;
             }
+            at += count;
         }
         self.flush().await
     }
 
-    async fn read(&self, first: u64, count: u64) -> FsResult<Vec<Page>> {
-        let request = Request::read(self.page(first), count as u32, Cause::Journal);
+    /// Pages of the log from `first` on, as many as one request takes.
+    async fn read_part(&self, first: u64) -> FsResult<Vec<Page>> {
+        let most = READ_PAGES.min(self.port.geometry().transfer_pages_max.into());
+        let request = Request::read(self.page(first), most.min(self.pages - first) as u32, Cause::Journal);
         Ok(self.port.request(request).await?)
     }
 
@@ -331,8 +337,23 @@ impl Reading {
 /// Whether a page with head `head` follows one with head `before`.
 fn is_next(before: &Head, head: &Head) -> bool {
     let (transaction, index) = match before.is_last {
-        true => (before.transaction + 1, 0),
-        false => (before.transaction, before.index + 1),
+        true => (before.transaction.wrapping_add(1), 0),
+        false => (before.transaction, before.index.wrapping_add(1)),
     };
     before.version == head.version && (transaction, index) == (head.transaction, head.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_the_log_the_newest_checkpoint_counts_not_the_most_transactions() {
+        let head = |version, durable| Head { version, transaction: 9, durable, index: 0, is_last: true };
+        let mut reading = Reading::default();
+        [None, Some(head(5, 9)), Some(head(7, 1)), Some(head(6, 3))]
+            .into_iter()
+            .for_each(|head| reading.add(head.map(|head| (head, Vec::new()))));
+        assert_eq!(reading.scanned.newest(), 7);
+    }
 }

@@ -160,6 +160,12 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_takes_what_was_reserved_before() {
+        let file = merged(&[Record::Reserved(FILE, 0..10), Record::Hole(FILE, 2 * 4096..4 * 4096)]);
+        assert_eq!(file.reserved, [0..2, 4..10]);
+    }
+
+    #[test]
     fn a_whole_page_replaces_what_changed_before_and_an_end_all_of_it() {
         let mapped = Mapped { block: BlockNo(50), digest: 0 };
         let file = merged(&[Record::Data(FILE, 5, &[1; 10]), Record::Mapping(FILE, 0, vec![mapped])]);

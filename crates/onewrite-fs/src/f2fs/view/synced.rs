@@ -24,7 +24,9 @@ impl F2fsView {
         let problem = match area.filter(|area| area.mark() == mark) {
             Some(area) => {
                 let version = self.tables.checkpoint.version();
-                area.scan(version, true).await?.expect_whole(version).err().as_ref().map(problem_of)
+                let scanned = area.scan(version, true).await?;
+                let outcome = scanned.expect_whole(version).and_then(|()| Merged::of(&scanned).map(drop));
+                outcome.err().as_ref().map(problem_of)
             }
             None => Some(mark.place.missing().to_owned()),
         };
@@ -37,7 +39,8 @@ impl F2fsView {
         let version = self.tables.checkpoint.version();
         let scanned = area.scan(version, false).await?;
         match scanned.version == version {
-            true => Ok(Merged::of(&scanned)?.transactions),
+            // Damage is told by `unseen_area`.
+            true => Ok(Merged::of(&scanned).map_or(0, |merged| merged.transactions)),
             false => Ok(0),
         }
     }

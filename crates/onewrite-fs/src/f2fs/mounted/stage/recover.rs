@@ -58,6 +58,9 @@ impl Recovery<'_> {
         if self.options.discard_stage && mark.is_some_and(|mark| mark != stage.mark()) {
             return Ok(None);
         }
+        if self.options.discard_stage && Merged::of(&scanned).is_err() {
+            return Ok(None);
+        }
         if mark.is_some() && !self.options.discard_stage {
             scanned.expect_whole(self.version())?;
         }
@@ -168,6 +171,11 @@ impl Recovery<'_> {
             }
             for (index, page) in &merged.pages {
                 self.merge_page(stage, &file, *index, page).await?;
+            }
+            let tail = size_before / PAGE_BYTES;
+            if self.pages.is_dirty(&*file, tail) {
+                // The checkpoint that empties the log brings in what was made zeros, too.
+                stage.pending.borrow_mut().staged.entry((file.number(), tail)).or_default();
             }
         }
         if let Some(list) = &merged.attributes {
