@@ -274,9 +274,12 @@ fn those_who_only_read_see_what_is_staged() {
     assert_eq!(viewed(&left, |view| async move { get(&view, "file").await }), b"staged");
 }
 
+/// A disk with an image, and one for its staging area.
+pub type Disks = (Box<dyn Device>, Box<dyn Device>);
+
 /// Mounts both disks; gives them back as they are.
 pub fn with_both<F: Future<Output = FsResult<()>> + 'static>(
-    (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
+    (image_disk, staging): Disks,
     work: impl FnOnce(F2fs) -> F + 'static,
 ) -> Result<(Image, Image), String> {
     with_both_at(Nanos::ZERO, (image_disk, staging), work)
@@ -285,7 +288,7 @@ pub fn with_both<F: Future<Output = FsResult<()>> + 'static>(
 /// The same, so long after the beginning of time.
 fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
     time: Nanos,
-    disks: (Box<dyn Device>, Box<dyn Device>),
+    disks: Disks,
     work: impl FnOnce(F2fs) -> F + 'static,
 ) -> Result<(Image, Image), String> {
     run_on_both(time, disks, work).map(|(disk, staging)| (image(disk), image(staging)))
@@ -294,9 +297,9 @@ fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
 /// The same; gives the disks.
 pub fn run_on_both<F: Future<Output = FsResult<()>> + 'static>(
     time: Nanos,
-    (image_disk, staging): (Box<dyn Device>, Box<dyn Device>),
+    (image_disk, staging): Disks,
     work: impl FnOnce(F2fs) -> F + 'static,
-) -> Result<(Box<dyn Device>, Box<dyn Device>), String> {
+) -> Result<Disks, String> {
     let executor = Executor::ideal();
     let (port, stage) = (executor.runtime().attach(image_disk), executor.runtime().attach(staging));
     let devices = Devices { image: port.clone(), log: None, staging: Some(stage.clone()) };
