@@ -63,20 +63,6 @@ impl Volume {
         }
     }
 
-    /// Blocks beside each other, at most `most`, that a log has for the content of a file from page `index` on.
-    fn room_in_log(&self, file: &File, index: u64, kind: LogKind, most: u64) -> u64 {
-        let is_staged = self.is_staged(file, index);
-        let mut space = self.space.borrow_mut();
-        space.keep_for_staged(self.staged_pages());
-        // The reserve is for what the checkpoint brings in. Other writeback would leave no block for nodes.
-        let may_go = !space.is_for_staged() || file.is_directory() || is_staged;
-        onewrite_block::reached!("writeback leaves a checkpoint its reserve", !may_go);
-        if is_staged {
-            space.enter_reserve(kind);
-        }
-        if may_go { space.run_of(kind, most) } else { 0 }
-    }
-
     /// Slots from `slot` on that say as much as it does: consecutive blocks, or nothing. At most `most`.
     fn alike(&self, slot: &NodeSlot, most: u64) -> u64 {
         let first = self.maps().address(slot);
@@ -146,7 +132,8 @@ impl Backing for Volume {
             let found = Found { over: Some(block), ..Found::new(slot, pages.start, kind, 0) };
             return Ok(Target::Room { count, found });
         }
-        let room = self.room_in_log(file, pages.start, kind, most);
+        let is_needed = file.is_directory() || self.is_staged(file, pages.start);
+        let room = self.space.borrow_mut().room_for_content(kind, most, is_needed, self.staged_pages());
         if room == 0 {
             onewrite_block::reached!("log of content has no room");
             // The next checkpoint makes room; the page stays dirty until then.

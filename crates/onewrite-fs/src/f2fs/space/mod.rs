@@ -59,7 +59,7 @@ pub(in crate::f2fs) enum Reserve {
     /// All of it for nodes and names, and on whole ground nothing for content: writeback goes on until the gate of a
     /// checkpoint closes, and would leave none.
     ForNodes,
-    /// All of it for nodes, names and pages that only a staging area has ([`Space::enter_reserve`]); on whole ground
+    /// All of it for nodes, names and pages that only a staging area has ([`Space::room_for_content`]); on whole ground
     /// none of it for other writeback.
     ForStaged,
     /// All of it for all: only the mount writes.

@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::{Layout, SegmentNo};
 
 /// How the segments of the main area form sections.
@@ -48,6 +49,11 @@ impl Sections {
     /// Segments of a section.
     pub(super) fn size(&self) -> usize {
         self.size as usize
+    }
+
+    /// Segments of the sections that so many pages need.
+    pub(super) fn whole_segments(&self, pages: usize) -> usize {
+        pages.div_ceil(SEGMENT_BLOCKS as usize * self.size()) * self.size()
     }
 
     /// The segments of the section of `segment`, by number.

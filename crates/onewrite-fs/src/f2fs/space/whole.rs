@@ -31,37 +31,30 @@ impl Space {
         match (self.reserve, self.sections.are_whole()) {
             (Reserve::ForAll, _) => 0,
             (Reserve::ForNodes | Reserve::ForStaged, is_whole) if !(is_whole && is_content) => 0,
-            (_, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size() + self.for_staged(),
-            (_, true) if is_content => self.reserved() + self.for_staged(),
+            (_, true) if kind == LogKind::ColdData => {
+                RESERVE_FROM_CLEANING * self.sections.size() + self.sections.whole_segments(self.staged)
+            }
+            (_, true) if is_content => self.reserved() + self.sections.whole_segments(self.staged),
             _ => self.reserved(),
         }
     }
 
-    /// Segments of the sections that the pages need which only a staging area has.
-    fn for_staged(&self) -> usize {
-        self.staged.div_ceil(BLOCKS * self.sections.size()) * self.sections.size()
-    }
-
-    /// On whole ground, content leaves as many blocks as `pages` that only a staging area has: the next checkpoint
-    /// brings them in.
-    pub(in crate::f2fs) fn keep_for_staged(&mut self, pages: usize) {
-        self.staged = pages;
-    }
-
-    /// On whole ground: whether a checkpoint brings in what only a staging area has, and all that is free is kept for
-    /// that and for nodes. Elsewhere logs still find room in used segments.
-    pub(in crate::f2fs) fn is_for_staged(&self) -> bool {
-        let is_scarce = || self.free.count() <= self.reserved() + self.for_staged();
-        self.sections.are_whole() && self.reserve == Reserve::ForStaged && is_scarce()
-    }
-
-    /// Lets a log of content without room go on in the reserve, for a page that only a staging area has, if a
-    /// checkpoint brings those in.
-    pub(in crate::f2fs) fn enter_reserve(&mut self, kind: LogKind) {
-        if self.reserve == Reserve::ForStaged && self.log(kind).is_full() {
+    /// As [`Space::run_of`], for content. `staged` pages are in a staging area only, and the next checkpoint brings
+    /// them in: on whole ground other content leaves them their room, and the reserve to nodes. What is `needed` is such
+    /// a page, or names: a checkpoint takes the reserve for it.
+    pub(in crate::f2fs) fn room_for_content(&mut self, kind: LogKind, most: u64, needed: bool, staged: usize) -> u64 {
+        self.staged = staged;
+        let is_for_staged = self.reserve == Reserve::ForStaged;
+        let is_scarce = || self.free.count() <= self.reserved() + self.sections.whole_segments(self.staged);
+        if self.sections.are_whole() && is_for_staged && !needed && is_scarce() {
+            onewrite_block::reached!("writeback leaves a checkpoint its reserve");
+            return 0;
+        }
+        if is_for_staged && needed && self.log(kind).is_full() {
             onewrite_block::reached!("staged page takes from the reserve");
             self.enter_next(kind, 0);
         }
+        self.run_of(kind, most)
     }
 
     /// Whether a section holds nothing, held nothing at the last checkpoint, and nothing stands in the way of its use.
