@@ -28,13 +28,12 @@ impl Space {
     /// Free segments that a log leaves alone.
     pub(super) fn kept_from(&self, kind: LogKind) -> usize {
         let is_content = matches!(kind, LogKind::WarmData | LogKind::ColdData);
+        let for_staged = self.sections.whole_segments(self.staged);
         match (self.reserve, self.sections.are_whole()) {
             (Reserve::ForAll, _) => 0,
             (Reserve::ForNodes | Reserve::ForStaged, is_whole) if !(is_whole && is_content) => 0,
-            (_, true) if kind == LogKind::ColdData => {
-                RESERVE_FROM_CLEANING * self.sections.size() + self.sections.whole_segments(self.staged)
-            }
-            (_, true) if is_content => self.reserved() + self.sections.whole_segments(self.staged),
+            (_, true) if kind == LogKind::ColdData => RESERVE_FROM_CLEANING * self.sections.size() + for_staged,
+            (_, true) if is_content => self.reserved() + for_staged,
             _ => self.reserved(),
         }
     }
