@@ -39,8 +39,8 @@ impl Space {
     }
 
     /// As [`Space::run_of`], for content. `staged` pages are in a staging area only, and the next checkpoint brings
-    /// them in: on whole ground other content leaves them their room, and the reserve to nodes. What is `needed` is such
-    /// a page, or names: a checkpoint takes the reserve for it.
+    /// them in: on whole ground other content leaves them their room, and the reserve to nodes. What is `needed` is
+    /// such a page, or names: a checkpoint takes the reserve for it.
     pub(in crate::f2fs) fn room_for_content(&mut self, kind: LogKind, most: u64, needed: bool, staged: usize) -> u64 {
         self.staged = staged;
         let is_for_staged = self.reserve == Reserve::ForStaged;
