@@ -368,7 +368,7 @@ pub const ALL: [(Room, &str); 403] = [
     (Room::F2fs, "log goes on in a threaded segment"),
     (Room::F2fs, "log stands where it has no room"),
     (Room::F2fs, "no free block of F2FS left"),
-    (Room::F2fs, "staged page takes from the reserve"),
+    (Room::F2fs, "content that a checkpoint needs takes from the reserve"),
     (Room::F2fs, "whole section freed"),
     (Room::F2fs, "log leaves its zone at the mount"),
     (Room::Stage, "staged sync waits for the round of others"),

@@ -131,10 +131,10 @@ fn cuts_inside_a_device_break_no_promise() {
         profile.device(Some(pages * PAGE_SIZE as u64)).expect("device")
     };
     let geometry = device(SIZE_BYTES / PAGE_SIZE as u64).geometry().clone();
-    let options = options(600, 7).on(&geometry);
+    let options = options(700, 7).on(&geometry);
     let plan = CrashPlan { device: Some(&device), ..CrashPlan::new(&options) };
     let report = assert_sound(FsyncMode::Strict, "random:60", plan);
-    assert!(report.states_by_kind.inside_device >= 40, "{report:?}");
+    assert!(report.states_by_kind.inside_device >= 50, "{report:?}");
 }
 
 #[test]

@@ -86,23 +86,45 @@ fn torn_pages_break_no_promise() {
     assert!(report.states_by_kind.torn_page > 50, "{report:?}");
 }
 
-/// A checkpoint in the middle of a direct write had its block with the old size, and recovery made zeros of what lay
-/// behind that size.
-const DIRECT: &str = "create /a; write /a 0 134 1; create /b >> write /a 0 4096 2 direct; fsync /a; pause 50; \
-                      chmod /a 600 | chmod /b 600; sync";
-
-#[test]
-fn cuts_inside_a_device_break_no_promise() {
+/// Explores `workload` with cuts inside a device that takes time.
+#[track_caller]
+fn assert_sound_inside_a_device(workload: &str, seed: u64) -> Report {
     let device = |pages: u64| -> Box<dyn PowerCut> {
         let profile = Profile::load("sata-850pro").expect("profile");
         profile.device(Some(pages * PAGE_SIZE as u64)).expect("device")
     };
     let geometry = device(SIZE_BYTES / PAGE_SIZE as u64).geometry().clone();
-    let options = options(1_500, 7, Nanos::from_secs(5)).on(&geometry);
-    let plan = CrashPlan { device: Some(&device), ..CrashPlan::new(&options) };
-    let report = assert_sound(SUBJECT, "random:60", plan);
+    let options = options(1_500, seed, Nanos::from_secs(5)).on(&geometry);
+    assert_sound(SUBJECT, workload, CrashPlan { device: Some(&device), ..CrashPlan::new(&options) })
+}
+
+#[test]
+fn cuts_inside_a_device_break_no_promise() {
+    let report = assert_sound_inside_a_device("random:60", 7);
     assert!(report.states_by_kind.inside_device >= 50, "{report:?}");
-    assert_sound(SUBJECT, &format!("script:{DIRECT}"), plan);
+}
+
+/// The checkpoint had the block of the direct write with the size before it, and recovery made zeros of what lay behind
+/// that size.
+#[test]
+fn a_checkpoint_in_the_middle_of_a_direct_write_loses_nothing_of_it() {
+    let workload = "script:create /a; write /a 0 134 1; create /b >> write /a 0 4096 2 direct; fsync /a; pause 50; \
+                    chmod /a 600 | chmod /b 600; sync";
+    assert_sound_inside_a_device(workload, 1);
+}
+
+/// The sync may lie before the direct write that runs beside it. Then the next sync, of another file, has the newer size
+/// without the content.
+#[test]
+fn a_sync_may_lie_before_a_direct_write_beside_it() {
+    let workload = "script:mkdir /shared; mkdir /t4; mkdir /t5; mkdir /t10; mkdir /t11; mkdir /t13; mkdir /t14; \
+                    create /shared/all-1 >> create /shared/1-2 | create /t4/4-0 | create /t5/5-0 | \
+                    create /shared/6-0; write /shared/6-0 28672 8192 1 direct | fsync /shared/all-1 | \
+                    create /shared/10-2; mkdir /t10/e0; utimes /shared/10-2 489651 | create /t11/11-1 | \
+                    create /shared/12-1; fsync /shared/12-1 | create /t13/13-0; \
+                    write /shared/all-1 12288 4096 2 direct | create /t14/14-1";
+    let options = options(20_000, 1, Nanos::from_secs(5)).with_size(64 * MIB + 256 * KIB);
+    assert_sound(SMALL, workload, CrashPlan::new(&options));
 }
 
 #[test]

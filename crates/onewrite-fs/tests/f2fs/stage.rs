@@ -149,6 +149,30 @@ fn what_a_truncation_cut_off_stays_gone_when_another_file_is_synced() {
 /// Ten pages less two, and two more.
 const SECTORS: u64 = 8 * (10 - 2 + 2);
 
+/// A checkpoint saves a smaller size without the page on which the file ends. If the log makes the file longer, recovery
+/// makes zeros of what lies behind that size, and its checkpoint empties the log.
+#[test]
+fn what_recovery_made_zeros_stays_zeros_behind_a_second_crash() {
+    let options = F2fsOptions { checkpoint_interval: Nanos::from_secs(1), ..F2fsOptions::default() };
+    let ((), disk) = with_mount(staged(MIB), options, Left::AsItIs, |fs, port| async move {
+        let file = put(&fs, "file", 0, &[7; 6000]).await?;
+        fs.sync().await?;
+        resize(&fs, file, 5000).await?;
+        port.runtime().sleep(Nanos::from_secs(3)).await;
+        resize(&fs, file, 6000).await?;
+        let other = put(&fs, "other", 0, b"synced").await?;
+        fs.fsync(other).await
+    });
+    let mut left = image(disk);
+    for _ in 0..2 {
+        left = crashed(again(&left), |fs| async move {
+            assert_eq!(get(&*fs, "file").await?, [vec![7; 5000], vec![0; 1000]].concat());
+            Ok(())
+        });
+    }
+    after(&left, |_| async { Ok(()) });
+}
+
 #[test]
 fn holes_reserved_pages_and_moved_pages_are_as_they_were_synced() {
     let content: Vec<u8> = (0..40_960).map(|at| (at / 4096) as u8 + 1).collect();

@@ -1,9 +1,11 @@
 //! Damaged staging areas, and those of other times: what fsyncs made durable is never dropped without a word, and what
 //! can still be shown is.
 
-use onewrite_block::{Executor, Geometry, Image, Lpn, Page, RamDisk};
+use onewrite_block::{Executor, Geometry, Image, Lpn, Page, RamDisk, crc32c};
 use onewrite_fs::f2fs::F2fsOptions;
 use onewrite_fs::f2fs::check::{CheckOptions, check};
+use onewrite_fs::f2fs::format::Layout;
+use onewrite_fs::f2fs::format::superblock::RawSuperblock;
 use onewrite_fs::{FileSystem, FileView, FsResult, Manner, SeekTarget};
 
 use super::stage::{
@@ -62,6 +64,19 @@ fn shown(image: &Image, options: F2fsOptions) -> (Vec<u8>, usize) {
     found
 }
 
+/// The same image with a record in the first page of the log that no mount can decode, under a right checksum.
+fn with_odd_record(image: &Image) -> Image {
+    let raw = RawSuperblock::in_block(&image.page(Lpn(0)).bytes()[..], 0).expect("a superblock");
+    let layout = Layout::decode(&raw, 0).expect("a layout");
+    let (mut odd, mut bytes) = (image.clone(), *image.page(Lpn(LOG)).bytes());
+    // Behind the head: a mapping of one and a half pages.
+    (bytes[32], bytes[34], bytes[35]) = (4, 12, 0);
+    let sum = crc32c(crc32c(layout.inode_seed, &bytes[..4]), &bytes[8..]);
+    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+    odd.set(Lpn(LOG), Page::new(bytes));
+    odd
+}
+
 fn findings(image: &Image) -> Vec<String> {
     let executor = Executor::ideal();
     let geometry = Geometry::plain("ram", image.pages());
@@ -112,6 +127,18 @@ fn a_lost_first_transaction_is_told_once_a_later_one_shows_that_it_was_durable()
     }
     let early = crashed(staged(MIB), |fs| async move { put(&fs, "file", 0, b"nobody synced this").await.map(drop) });
     assert_eq!(refusal(&damaged(&early, LOG), F2fsOptions::default()), None);
+}
+
+#[test]
+fn a_log_that_nobody_can_decode_is_told_and_given_up_when_asked() {
+    let odd = with_odd_record(&several(3));
+    let is_told = |said: &str| said.contains("a record of kind 4") && said.contains("with 12 bytes");
+    let refused = refusal(&odd, F2fsOptions::default()).expect("it is refused");
+    assert!(is_told(&refused), "{refused}");
+    assert!(findings(&odd).iter().any(|finding| is_told(finding)));
+    let warnings = viewed(&odd, |view| async move { Ok(view.warnings().to_vec()) });
+    assert!(warnings.iter().any(|warning| is_told(warning)), "{warnings:?}");
+    assert_eq!(shown(&odd, discarding()), (Vec::new(), 0));
 }
 
 #[test]

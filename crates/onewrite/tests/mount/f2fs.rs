@@ -135,6 +135,7 @@ fn fsck_says_what_helps_against_a_damaged_staging_area() {
     assert_eq!(checked.status.code(), Some(4), "{checked:?}");
     let told = String::from_utf8_lossy(&checked.stdout);
     assert!(told.contains("-o discard_stage") && !told.contains("fsck.f2fs"), "{told}");
+    assert_eq!(told.matches("staging area").count(), 1, "told twice: {told}");
 }
 
 /// The kernel says which pages a map changed, not which bytes; so they are staged whole. What `msync` and `fsync` made

@@ -146,31 +146,32 @@ impl Checker {
         }
         if !self.tables.checkpoint.has(flags::UMOUNT) {
             let was_clean = self.report.is_clean();
-            let behind = self.behind(port).await?;
+            let behind = self.behind(port).await?.map_or_else(String::new, |behind| format!("; {behind}"));
             self.report.is_of_stage_alone = was_clean && !self.report.is_clean();
-            self.report.note(Place::Current, format!("the image was not unmounted; {behind}"));
+            self.report.note(Place::Current, format!("the image was not unmounted{behind}"));
         }
         Ok(())
     }
 
-    /// What is told of what fsyncs made durable behind the checkpoint. That a staging area behind the image is damaged,
-    /// or is not there, is a finding.
-    async fn behind(&mut self, port: &DevicePort) -> FsResult<&'static str> {
+    /// What is told of what fsyncs made durable behind the checkpoint. If a staging area behind the image is damaged, or
+    /// is not there, that is a finding, and nothing else is told.
+    async fn behind(&mut self, port: &DevicePort) -> FsResult<Option<&'static str>> {
         const NEXT: &str = "what fsync made durable behind it comes with the next mount";
-        let Some(mark) = self.tables.checkpoint.stage else { return Ok(NEXT) };
+        let Some(mark) = self.tables.checkpoint.stage else { return Ok(Some(NEXT)) };
         let area = Area::behind(port, &self.tables.layout).await?.filter(|area| area.mark() == mark);
         let Some(area) = area else {
-            if mark.place == StagePlace::Behind {
-                self.report.add(Place::Current, mark.place.missing());
+            if mark.place == StagePlace::Apart {
+                return Ok(Some(mark.place.missing()));
             }
-            return Ok(mark.place.missing());
+            self.report.add(Place::Current, mark.place.missing());
+            return Ok(None);
         };
         let version = self.tables.checkpoint.version();
         let scanned = area.scan(version, true).await?;
         if let Err(error) = scanned.expect_whole(version).and_then(|()| Merged::of(&scanned).map(drop)) {
             self.report.add(Place::Current, problem_of(&error));
-            return Ok("what fsync made durable behind it is not whole");
+            return Ok(None);
         }
-        Ok(NEXT)
+        Ok(Some(NEXT))
     }
 }

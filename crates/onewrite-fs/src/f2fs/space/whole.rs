@@ -50,7 +50,7 @@ impl Space {
             return 0;
         }
         if is_for_staged && needed && self.log(kind).is_full() {
-            onewrite_block::reached!("staged page takes from the reserve");
+            onewrite_block::reached!("content that a checkpoint needs takes from the reserve");
             self.enter_next(kind, 0);
         }
         self.run_of(kind, most)

@@ -348,6 +348,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_places_of_a_transaction_of_more_than_65536_pages_begin_anew() {
+        let head = |index| Head { version: 1, transaction: 9, durable: 8, index, is_last: false };
+        assert!(is_next(&head(u16::MAX), &head(0)) && !is_next(&head(u16::MAX), &head(1)));
+    }
+
+    #[test]
     fn behind_the_log_the_newest_checkpoint_counts_not_the_most_transactions() {
         let head = |version, durable| Head { version, transaction: 9, durable, index: 0, is_last: true };
         let mut reading = Reading::default();
