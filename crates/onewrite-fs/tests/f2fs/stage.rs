@@ -166,7 +166,8 @@ fn what_recovery_made_zeros_stays_zeros_behind_a_second_crash() {
     let mut left = image(disk);
     for _ in 0..2 {
         left = crashed(again(&left), |fs| async move {
-            assert_eq!(get(&*fs, "file").await?, [vec![7; 5000], vec![0; 1000]].concat());
+            let file = get(&*fs, "file").await?;
+            assert!(file[..5000] == [7; 5000] && file[5000..] == [0; 1000], "{:?}", &file[4990..5010]);
             Ok(())
         });
     }
