@@ -113,8 +113,8 @@ fn a_checkpoint_in_the_middle_of_a_direct_write_loses_nothing_of_it() {
     assert_sound_inside_a_device(workload, 1);
 }
 
-/// The sync may lie before the direct write that runs beside it. Then the next sync, of another file, has the newer size
-/// without the content.
+/// The sync may lie before the direct write that runs beside it. Then the next sync, of another file, has the newer
+/// size without the content.
 #[test]
 fn a_sync_may_lie_before_a_direct_write_beside_it() {
     let workload = "script:mkdir /shared; mkdir /t4; mkdir /t5; mkdir /t10; mkdir /t11; mkdir /t13; mkdir /t14; \
