@@ -149,8 +149,8 @@ fn what_a_truncation_cut_off_stays_gone_when_another_file_is_synced() {
 /// Ten pages less two, and two more.
 const SECTORS: u64 = 8 * (10 - 2 + 2);
 
-/// A checkpoint saves a smaller size without the page on which the file ends. If the log makes the file longer, recovery
-/// makes zeros of what lies behind that size, and its checkpoint empties the log.
+/// A checkpoint saves a smaller size without the page on which the file ends. If the log makes the file longer,
+/// recovery makes zeros of what lies behind that size, and its checkpoint empties the log.
 #[test]
 fn what_recovery_made_zeros_stays_zeros_behind_a_second_crash() {
     let options = F2fsOptions { checkpoint_interval: Nanos::from_secs(1), ..F2fsOptions::default() };

@@ -153,8 +153,8 @@ impl Checker {
         Ok(())
     }
 
-    /// What is told of what fsyncs made durable behind the checkpoint. If a staging area behind the image is damaged, or
-    /// is not there, that is a finding, and nothing else is told.
+    /// What is told of what fsyncs made durable behind the checkpoint. If a staging area behind the image is damaged,
+    /// or is not there, that is a finding, and nothing else is told.
     async fn behind(&mut self, port: &DevicePort) -> FsResult<Option<&'static str>> {
         const NEXT: &str = "what fsync made durable behind it comes with the next mount";
         let Some(mark) = self.tables.checkpoint.stage else { return Ok(Some(NEXT)) };
