@@ -111,7 +111,7 @@ fn content_that_finds_no_segment_is_not_missed() {
 }
 
 /// An image of f2fs-tools with a directory and a file whose names and content lie in their inodes.
-fn inline_disk() -> Box<dyn Device> {
+pub fn inline_disk() -> Box<dyn Device> {
     let scratch = Scratch::new("f2fs-full-inline");
     let (tree, path) = (scratch.path("tree"), scratch.path("image"));
     many(&tree.join("few"), 20, 20);

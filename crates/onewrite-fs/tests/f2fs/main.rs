@@ -19,3 +19,4 @@ mod sections;
 mod stage;
 mod stage_apart;
 mod stage_damage;
+mod stage_others;

@@ -68,7 +68,7 @@ pub fn crashed<F: Future<Output = FsResult<()>> + 'static>(
 }
 
 /// Looks at what the next mount shows, unmounts, and has the image checked.
-fn after<F: Future<Output = FsResult<()>> + 'static>(
+pub fn after<F: Future<Output = FsResult<()>> + 'static>(
     image_left: &Image,
     look: impl FnOnce(std::rc::Rc<F2fs>) -> F + 'static,
 ) {
@@ -224,6 +224,9 @@ fn attributes_and_files_without_a_name_are_as_they_were_synced() {
         assert_eq!(fs.extended_attribute(file, b"user.large").await?, vec![7; 2000]);
         assert!(fs.extended_attribute(file, b"user.gone").await.is_err());
         assert!(get(&*fs, "open").await.is_err());
+        let space = fs.space().await?;
+        let used = space.blocks - space.blocks_free;
+        assert_eq!(used, 5, "the root and its names, the file, its page and attributes: \"open\" has left");
         Ok(())
     });
 }
@@ -311,7 +314,7 @@ pub fn with_both<F: Future<Output = FsResult<()>> + 'static>(
 }
 
 /// The same, so long after the beginning of time.
-fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
+pub fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
     time: Nanos,
     disks: Disks,
     work: impl FnOnce(F2fs) -> F + 'static,
@@ -322,6 +325,16 @@ fn with_both_at<F: Future<Output = FsResult<()>> + 'static>(
 /// The same; gives the disks.
 pub fn run_on_both<F: Future<Output = FsResult<()>> + 'static>(
     time: Nanos,
+    disks: Disks,
+    work: impl FnOnce(F2fs) -> F + 'static,
+) -> Result<Disks, String> {
+    run_on_both_with(F2fsOptions::default(), time, disks, work)
+}
+
+/// The same, with these options.
+pub fn run_on_both_with<F: Future<Output = FsResult<()>> + 'static>(
+    options: F2fsOptions,
+    time: Nanos,
     (image_disk, staging): Disks,
     work: impl FnOnce(F2fs) -> F + 'static,
 ) -> Result<Disks, String> {
@@ -330,7 +343,7 @@ pub fn run_on_both<F: Future<Output = FsResult<()>> + 'static>(
     let devices = Devices { image: port.clone(), log: None, staging: Some(stage.clone()) };
     let outcome = executor.block_on(async move {
         devices.image.runtime().sleep(time).await;
-        let fs = F2fs::mount(devices, F2fsOptions::default()).await?;
+        let fs = F2fs::mount(devices, options).await?;
         work(fs).await
     });
     drop(executor);
