@@ -84,8 +84,15 @@ def scarce():
     return f"create /a; {write(0, 2800, 1)} >> {before} >> {'; '.join(rounds[2:])}"
 
 
+def small_area():
+    """More records in one sync than a staging area of 256 KiB takes, then syncs that fill it one by one."""
+    parts = lambda pages, seed: "; ".join(f"write /a {page * 4096 + 100} 2000 {seed}" for page in pages)
+    rounds = "; ".join(f"{parts(range(at, 140, 12), 3 + at)}; fsync /a" for at in range(12))
+    return f"create /a; write /a 0 600000 1; sync >> {parts(range(140), 2)}; fsync /a; {rounds}; truncate /a 100; fsync /a"
+
+
 SCRIPTS = {script.__name__: script for script in
-           [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce]}
+           [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, small_area]}
 
 # Setup, its share of the states of one run, and its arguments. `MODE` stands for each of these modes, the name of a
 # script for its text.
@@ -126,6 +133,9 @@ SETUPS = [
     ("one", 1, "guided:60 --fs f2fs"),
     ("one", 1, "lives:40 --fs f2fs"),
     ("one", 0.3, "lives:40 --fs f2fs --stage 1MiB"),
+    ("one", 0.2, "small_area --fs f2fs --stage 256KiB --cache-pages 1024 --commit-interval 60s"),
+    ("one", 0.2, "random-all:80 --fs f2fs --stage 1MiB --device sata-850pro --commit-interval 5s"),
+    ("one", 0.1, "lives:40 --fs f2fs --stage 1MiB --device zns --commit-interval 5s"),
     ("one", 0.2, "scarce:12 --fs f2fs --cache-pages 1024 --commit-interval 5s"),
     ("one", 0.5, "random-all:80 --fs f2fs --fsync-mode strict"),
     ("one", 0.5, "random-all:80 --fs f2fs --device nvme-share --clean share"),

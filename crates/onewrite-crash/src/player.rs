@@ -410,12 +410,13 @@ impl<S: Subject> Player<S> {
         Written { length, seed, manner }: Written,
         plan: &mut Plan,
     ) -> FsResult<()> {
-        let expected = offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
-        plan.steps = steps_of_write(self.subject.steps(), node, expected, length, seed);
         let position = offset.map_or(Position::End, Position::At);
-        let start = self.fs.write(ino, position, content(seed, length), manner).await?;
+        let outcome = self.fs.write(ino, position, content(seed, length), manner).await;
+        // An append that fails began where the file ended when its turn came.
+        let end = || offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
+        let start = outcome.as_ref().copied().unwrap_or_else(|_| end());
         plan.steps = steps_of_write(self.subject.steps(), node, start, length, seed);
-        Ok(())
+        outcome.map(drop)
     }
 
     async fn rename(&self, from: &str, to: &str, manner: RenameManner, plan: &mut Plan) -> FsResult<()> {

@@ -62,6 +62,21 @@ fn content_that_moved_out_of_an_inode_goes_with_it() {
     assert_clean(&both.expect("the next mount").0);
 }
 
+#[test]
+fn a_sync_writes_what_changed_however_much_is_staged() {
+    crashed(staged(16 * MIB), |fs| async move {
+        let file = put(&fs, "file", 0, &[1; 400 * PAGE as usize]).await?;
+        fs.sync().await?;
+        for page in 0..400 {
+            let before = fs.counters().journal_bytes;
+            overwrite(&fs, file, page * PAGE + 7, &[2; 1000]).await?;
+            fs.fsync(file).await?;
+            assert_eq!(fs.counters().journal_bytes - before, PAGE, "sync {page}");
+        }
+        Ok(())
+    });
+}
+
 /// Records need no blocks, but the checkpoint that brings them in does: each page another one.
 #[test]
 fn no_more_is_staged_than_the_image_has_room_for() {
