@@ -57,6 +57,41 @@ fn the_first_change_after_a_mount_is_whole_or_absent_when_the_device_fails() {
     }
 }
 
+/// A write is told that there is room for it. Then its place in the extent tree is there, too, once it is written out.
+const NEARLY_FULL: [&str; 2] = [
+    "create /f >> write /f 40960 4096 1 direct; write /f 20480 4096 1 direct; extend /f 12288 8192; \
+     write /f 12288 4096 2; write /f 28672 9 3; write /f 0 9 3",
+    "create /f; extend /f 0 400000; fsync /f >> write /f 4096 4096 2; write /f 20480 4096 3; write /f 36864 4096 4; \
+     write /f 53248 4096 5; create /g; append /g 400000 6; sync",
+];
+
+#[test]
+fn content_over_unwritten_blocks_finds_room_for_its_extents() {
+    for (mode, text) in Mode::ALL.into_iter().flat_map(|mode| NEARLY_FULL.map(|text| (mode, text))) {
+        let workload: Workload = text.parse().expect("workload");
+        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
+        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
+        explorer.explore_faults(&workload, 1).expect("the run");
+        let report = explorer.into_report();
+        assert!(report.is_sound(), "{mode}: {text}: {:#?}", report.violations);
+        assert!(report.judged >= 100, "{mode}: {text}: {report:?}");
+    }
+}
+
+/// An append that waits for another write of its file begins where that one ended, and may fail.
+#[test]
+fn an_append_beside_another_write_may_find_no_room() {
+    let text = "create /f >> create /a; append /f 8018 1 | create /b; write /f 12288 8192 2 direct; append /f 9000 3";
+    let workload: Workload = text.parse().expect("workload");
+    for mode in Mode::ALL {
+        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
+        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
+        explorer.explore_faults(&workload, 1).expect("the run");
+        let report = explorer.into_report();
+        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+    }
+}
+
 /// Two tasks with drafts. Each commits again what an earlier commit may have left, so a commit that failed is judged.
 const DRAFTS: &str = "create /a; append /a 20000 1; create /b; append /b 9000 2 >> \
     draft 0 write /a 4096 9000 3; draft 0 create /n; draft 0 append /n 5000 4; commit 0; commit 0; \

@@ -59,6 +59,8 @@ pub(super) struct Groups {
     waiting: Cell<u64>,
     /// Blocks that delayed pages will take.
     reserved: Cell<u64>,
+    /// Pages that wait for the conversion of their blocks.
+    unwritten: Cell<u64>,
 }
 
 impl Groups {
@@ -72,7 +74,7 @@ impl Groups {
         };
         let free = descriptors.iter().map(|descriptor| u64::from(descriptor.free_blocks())).sum();
         let all = RefCell::new(descriptors.into_iter().map(group).collect());
-        Groups { all, free: Cell::new(free), waiting: Cell::new(0), reserved: Cell::new(0) }
+        Groups { all, free: Cell::new(free), waiting: Cell::new(0), reserved: Cell::new(0), unwritten: Cell::new(0) }
     }
 
     /// The descriptor of a group; it equals the one in its block of the table.
@@ -88,6 +90,16 @@ impl Groups {
     /// Sets [`Groups::reserved_blocks`]; `delayed` keeps count.
     pub(super) fn reserve(&self, blocks: u64) {
         self.reserved.set(blocks);
+    }
+
+    /// Pages that wait for the conversion of their blocks.
+    pub(super) fn unwritten_pages(&self) -> u64 {
+        self.unwritten.get()
+    }
+
+    /// Sets [`Groups::unwritten_pages`]; `delayed` keeps count.
+    pub(super) fn convert_later(&self, pages: u64) {
+        self.unwritten.set(pages);
     }
 
     pub(super) fn free_blocks(&self) -> u64 {

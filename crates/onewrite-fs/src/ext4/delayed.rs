@@ -14,6 +14,8 @@
 //! # Invariants
 //! - `delayed` holds dirty pages over holes. Each of them has one reserved block, which no other page takes.
 //! - `converting` holds pages over unwritten blocks whose content is on the device: they read as written.
+//! - `unwritten` holds these, and dirty pages over unwritten blocks. While there are any, blocks are kept for the extent
+//!   trees that their conversion may split: the writer was told that there is room.
 //! - A writer opens a handle only while none of its pages is being written, because a commit waits for those pages. The
 //!   map's lock is taken inside a handle.
 //!
@@ -34,8 +36,8 @@ use crate::api::FsResult;
 use crate::drafts::Drafting;
 use crate::pages::{PAGE_BYTES, Run};
 
-/// Blocks kept for extent trees while any block is reserved: this many, plus one for every [`RESERVED_PER_TREE_BLOCK`]
-/// reserved blocks.
+/// Blocks kept for extent trees while any block is reserved or any page waits for its conversion: this many, plus one
+/// for every [`RESERVED_PER_TREE_BLOCK`] of both.
 const TREE_BLOCKS_KEPT: u64 = 32;
 const RESERVED_PER_TREE_BLOCK: u64 = 64;
 
@@ -47,25 +49,40 @@ impl Contents<'_> {
 
     /// Free blocks kept for delayed pages and for the extent trees that will map them.
     pub(super) fn kept_blocks(&self) -> u64 {
-        kept(self.groups().reserved_blocks())
+        kept(self.groups().reserved_blocks(), self.groups().unwritten_pages())
     }
 
-    /// Reserves blocks for the holes in `survey`; their pages are about to become dirty. Does not wait. Returns false
-    /// and reserves nothing if free space is scarce; the caller must then allocate the blocks at once.
+    /// Reserves blocks for the holes in `survey`, and keeps some for the conversion of its unwritten extents; their
+    /// pages are about to become dirty. Does not wait. Returns false and reserves nothing if free space is scarce; the
+    /// caller must then allocate the blocks at once.
     pub(super) fn delay(&self, node: &Node, survey: &Survey) -> bool {
         let is_new = |page: &u64| !node.pending().is_delayed(*page);
         let holes: Vec<u64> = survey.holes().flatten().filter(is_new).collect();
-        if !self.can_reserve(holes.len() as u64) {
+        let unwritten: u64 = survey.unwritten().map(|pages| pages.end - pages.start).sum();
+        let reserved = self.groups().reserved_blocks() + holes.len() as u64;
+        if kept(reserved, self.groups().unwritten_pages() + unwritten) > self.groups().available_blocks() {
             return false;
         }
-        self.groups().reserve(self.groups().reserved_blocks() + holes.len() as u64);
+        self.groups().reserve(reserved);
         node.pending().delay(holes.into_iter());
+        survey.unwritten().for_each(|pages| self.note_unwritten(node, pages));
         true
+    }
+
+    /// Notes pages over unwritten blocks that got content: blocks are kept for their conversion.
+    pub(super) fn note_unwritten(&self, node: &Node, pages: Range<u64>) {
+        self.groups().convert_later(self.groups().unwritten_pages() + node.pending().note_unwritten(pages));
+    }
+
+    /// Notes that pages need no conversion any more.
+    pub(super) fn end_unwritten(&self, node: &Node, pages: Range<u64>) {
+        self.groups().convert_later(self.groups().unwritten_pages() - node.pending().end_unwritten(pages));
     }
 
     /// Whether `more` blocks can be reserved.
     pub(super) fn can_reserve(&self, more: u64) -> bool {
-        kept(self.groups().reserved_blocks() + more) <= self.groups().available_blocks()
+        let reserved = self.groups().reserved_blocks() + more;
+        kept(reserved, self.groups().unwritten_pages()) <= self.groups().available_blocks()
     }
 
     /// Ends the delay of `pages`, which were dropped or have blocks now; gives back their reserved blocks.
@@ -78,6 +95,7 @@ impl Contents<'_> {
     pub(super) fn give_up(&self, node: &Node, first: u64, end: u64) {
         self.unreserve(node, first..end);
         node.pending().end_converting(first..end);
+        self.end_unwritten(node, first..end);
     }
 
     /// Allocates unwritten blocks for the delayed pages in `pages`. The caller has no open handle and no page being
@@ -149,6 +167,7 @@ impl Contents<'_> {
                     self.extents().flatten(&mut handle, node).await?;
                 }
                 node.pending().end_converting(run.start..stop);
+                self.end_unwritten(node, run.start..stop);
             }
             self.load_inode_block(node.number()).await?;
             if !node.pending().is_converting() {
@@ -161,7 +180,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Verifies that the number of reserved blocks equals the number of delayed pages and what drafts need.
+    /// Verifies that the number of reserved blocks equals the number of delayed pages and what drafts need, and that
+    /// of pages that wait for their conversion.
     ///
     /// # Errors
     /// A sentence with both numbers if they differ.
@@ -170,6 +190,10 @@ impl Contents<'_> {
         let drafted = Drafting(self.volume()).reserved_blocks();
         if reserved != delayed + drafted {
             return Err(format!("{reserved} blocks are reserved for {delayed} delayed pages and {drafted} in drafts"));
+        }
+        let (counted, unwritten) = (self.groups().unwritten_pages(), self.inodes().unwritten_pages());
+        if counted != unwritten {
+            return Err(format!("{counted} pages count as waiting for their conversion, {unwritten} wait"));
         }
         Ok(())
     }
@@ -211,10 +235,10 @@ impl Contents<'_> {
     }
 }
 
-/// Free blocks that must remain while `reserved` blocks are reserved.
-fn kept(reserved: u64) -> u64 {
-    match reserved {
+/// Free blocks that must remain while `reserved` blocks are reserved and `unwritten` pages wait for their conversion.
+fn kept(reserved: u64, unwritten: u64) -> u64 {
+    match reserved + unwritten {
         0 => 0,
-        _ => reserved + TREE_BLOCKS_KEPT + reserved / RESERVED_PER_TREE_BLOCK,
+        both => reserved + TREE_BLOCKS_KEPT + both / RESERVED_PER_TREE_BLOCK,
     }
 }

@@ -375,6 +375,11 @@ impl Inodes {
         self.nodes.borrow().values().map(|node| node.pending.delayed_count()).sum()
     }
 
+    /// Pages of all files that wait for the conversion of their blocks.
+    pub(super) fn unwritten_pages(&self) -> u64 {
+        self.nodes.borrow().values().map(|node| node.pending.unwritten_count()).sum()
+    }
+
     pub(super) fn remove(&self, number: InodeNo) {
         self.nodes.borrow_mut().remove(&number);
     }

@@ -48,6 +48,14 @@ impl Survey {
         })
     }
 
+    /// The pages over unwritten blocks.
+    pub(super) fn unwritten(&self) -> impl Iterator<Item = Range<u64>> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Mapped(extent) if extent.unwritten => Some(extent.logical.into()..extent.logical_end()),
+            _ => None,
+        })
+    }
+
     /// The block of a page, if it has one.
     pub(super) fn block_of(&self, index: u64) -> Option<BlockNo> {
         self.parts.iter().find_map(|part| match part {

@@ -227,8 +227,10 @@ impl Contents<'_> {
     ) -> FsResult<()> {
         done.reached = extent.logical.into();
         if extent.unwritten && kind == NewBlocks::Written {
+            let pages = extent.logical.into()..extent.logical_end();
             done.has_changed = true;
-            self.extents().mark_written(handle, node, extent.logical.into()..extent.logical_end()).await?;
+            self.extents().mark_written(handle, node, pages.clone()).await?;
+            self.end_unwritten(node, pages);
         }
         done.add(extent);
         Ok(())
@@ -281,6 +283,9 @@ impl Contents<'_> {
             return Err(error);
         }
         node.add_blocks(range.count);
+        if is_delayed && unwritten {
+            self.note_unwritten(node, index..index + range.count);
+        }
         self.unreserve(node, index..index + range.count);
         Ok(extent)
     }
@@ -390,6 +395,7 @@ impl Contents<'_> {
             if needs_map {
                 let _map = node.map_lock().write().await;
                 self.extents().mark_written(&mut handle, node, first..stop).await?;
+                self.end_unwritten(node, first..stop);
             }
             let by = if needs_map || end > node.size() { Synced::Data } else { Synced::Everything };
             self.finish_write(&mut handle, node, end, by).await?;

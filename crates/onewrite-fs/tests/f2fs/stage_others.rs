@@ -2,14 +2,14 @@
 //! them. And what it must not take: more than the image has room for.
 
 use onewrite_block::{Lpn, Nanos};
-use onewrite_fs::f2fs::F2fs;
+use onewrite_fs::f2fs::{F2fs, F2fsOptions};
 use onewrite_fs::{Allocation, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 
 use super::full::inline_disk;
 use super::stage::{
     MIB, after, again, crashed, discarding, empty, get, put, run_on_both_with, staged, viewed, with_both, with_both_at,
 };
-use crate::support::f2fs_volume::{assert_clean, new_disk};
+use crate::support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, with_mount};
 use crate::support::volume::image;
 
 const PAGE: u64 = 4096;
@@ -80,7 +80,9 @@ fn a_sync_writes_what_changed_however_much_is_staged() {
 /// Records need no blocks, but the checkpoint that brings them in does: each page another one.
 #[test]
 fn no_more_is_staged_than_the_image_has_room_for() {
-    let left = crashed(staged(16 * MIB), |fs| async move {
+    let options = F2fsOptions { cache_pages: 100_000, ..F2fsOptions::default() };
+    let disk = Box::new(new_staged_disk(320 * MIB, 64 * MIB));
+    let ((), disk) = with_mount(disk, options, Left::AsItIs, |fs, _| async move {
         let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
         let mut pages = 0;
         loop {
@@ -93,17 +95,17 @@ fn no_more_is_staged_than_the_image_has_room_for() {
         fs.sync().await?;
         for page in 0..pages {
             overwrite(&fs, file, page * PAGE + page % PAGE, &[2]).await?;
-            if page % 100 == 99 {
+            if page == pages / 2 {
                 fs.fsync(file).await?;
             }
         }
         fs.fsync(file).await?;
         fs.sync().await
     });
-    after(&left, |fs| async move {
+    after(&image(disk), |fs| async move {
         let found = get(&*fs, "file").await?;
         let pages = found.chunks(PAGE as usize);
-        assert!(pages.len() > 4000, "{} pages", pages.len());
+        assert!(pages.len() > 40_000, "{} pages", pages.len());
         let is_as_synced = |(page, bytes): (usize, &[u8])| {
             let (changed, others) = (page % PAGE as usize, bytes.iter().filter(|byte| **byte == 1).count());
             bytes[changed] == 2 && others == bytes.len() - 1

@@ -1,7 +1,7 @@
 //! Pending: what delayed allocation knows about a file in memory, and the line of files to convert.
 //!
 //! # Invariants
-//! - `delayed` and `converting` are as the head of `delayed` says.
+//! - `delayed`, `converting` and `unwritten` are as the head of `delayed` says.
 //! - A file is in the [`ConversionLine`] exactly while its [`Pending`] says so.
 
 use std::cell::{Cell, RefCell};
@@ -25,6 +25,8 @@ pub(in crate::ext4) struct Pending {
     delayed: RefCell<Runs>,
     /// Pages over unwritten blocks whose content is on the device.
     converting: RefCell<Runs>,
+    /// Pages over unwritten blocks with content in memory or on the device: their conversion may take tree blocks.
+    unwritten: RefCell<Runs>,
     /// Whether the file is in the line.
     is_in_line: Cell<bool>,
 }
@@ -82,6 +84,21 @@ impl Pending {
     /// Ends the delay of pages; returns how many of them were delayed.
     pub(in crate::ext4) fn end_delay(&self, pages: Range<u64>) -> u64 {
         self.delayed.borrow_mut().remove(pages)
+    }
+
+    /// Notes pages over unwritten blocks that got content; returns how many were not noted before.
+    pub(in crate::ext4) fn note_unwritten(&self, pages: Range<u64>) -> u64 {
+        self.unwritten.borrow_mut().insert(pages)
+    }
+
+    /// Notes that pages need no conversion any more; returns how many did.
+    pub(in crate::ext4) fn end_unwritten(&self, pages: Range<u64>) -> u64 {
+        self.unwritten.borrow_mut().remove(pages)
+    }
+
+    /// Number of pages whose conversion may take tree blocks.
+    pub(in crate::ext4) fn unwritten_count(&self) -> u64 {
+        self.unwritten.borrow().count()
     }
 
     /// Whether pages wait for their conversion.
