@@ -14,6 +14,9 @@
 //!
 //! Where syncs overwrite (`overwritten`), pages may be newer in 2 and 3.
 //!
+//! Where names are synced with the tree (a staging area), bytes that the candidate has as zeros may be zeros in any of
+//! these pages: truncations go with the inode.
+//!
 //! A commit of drafts that the checkpoint has is a sync of its files for 3, whether it has returned or not; of one that
 //! the checkpoint lacks no page may be seen but by 2.
 //!
@@ -33,6 +36,12 @@ use crate::hash::ZEROS;
 use crate::model::{Entry, FileContent, ItemKind, Listing, NodeId, Tree};
 use crate::recovery::Found;
 use crate::subject::{Keeps, SyncedNames};
+
+/// A page of a file, with its hash.
+fn page_of(content: &FileContent, index: u64) -> (&Page, u64) {
+    let place = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
+    place.map_or((&Page::ZEROS, ZEROS), |place| (&content.pages[place].1, content.pages[place].2))
+}
 
 /// Where a tree differs from what a candidate allows.
 #[derive(Default)]
@@ -234,25 +243,30 @@ impl Judge<'_> {
             return Some(format!("expected {} bytes, found {}", expected.size, found.size));
         }
         let pages = self.pages_to_judge(node, found).into_iter();
-        let wrong = pages.filter(|index| !self.is_page_possible(candidate, (node, *index), found, happened));
+        let is_possible = |index: u64| {
+            let allowed = self.possible_pages(candidate, (node, index), happened);
+            self.is_seen_in(found, index, &allowed) || self.is_cut(expected, index, found, &allowed)
+        };
+        let wrong = pages.filter(|index| !is_possible(*index));
         let wrong: Vec<String> = wrong.map(|index| index.to_string()).collect();
         (!wrong.is_empty()).then(|| format!("page {} holds what it cannot hold here", wrong.join(", ")))
     }
 
-    fn is_page_possible(
-        &self,
-        candidate: &Candidate,
-        (node, index): (NodeId, u64),
-        found: &FileContent,
-        happened: usize,
-    ) -> bool {
-        self.is_seen_in(found, index, &self.possible_pages(candidate, (node, index), happened))
+    /// Whether a page is one of `allowed` with zeros for bytes that are zeros in the candidate, too. For a truncation
+    /// goes with the inode, and content that was written before it does not.
+    fn is_cut(&self, expected: &FileContent, index: u64, found: &FileContent, allowed: &[(Page, u64)]) -> bool {
+        let cut = page_of(expected, index).0.bytes();
+        let bytes = page_of(found, index).0.bytes();
+        let is_so = |page: &Page| {
+            let before = page.bytes();
+            (0..PAGE_SIZE).all(|at| bytes[at] == before[at] || bytes[at] == 0 && cut[at] == 0)
+        };
+        self.promises.keeps == Keeps::Checkpoint(SyncedNames::Tree) && allowed.iter().any(|(page, _)| is_so(page))
     }
 
     /// Whether a page of a file is one of `allowed`, as far as the file reaches.
     pub(super) fn is_seen_in(&self, found: &FileContent, index: u64, allowed: &[(Page, u64)]) -> bool {
-        let place = found.pages.binary_search_by_key(&index, |(at, ..)| *at);
-        let (page, hash) = place.map_or((&Page::ZEROS, ZEROS), |place| (&found.pages[place].1, found.pages[place].2));
+        let (page, hash) = page_of(found, index);
         let visible = (found.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
         let pages = || allowed.iter().map(|(page, _)| page.clone()).collect::<Vec<_>>();
         allowed.iter().any(|version| is_seen(version.clone(), hash, visible))

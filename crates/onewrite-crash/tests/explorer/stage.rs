@@ -113,6 +113,17 @@ fn a_checkpoint_in_the_middle_of_a_direct_write_loses_nothing_of_it() {
     assert_sound_inside_a_device(workload, 1);
 }
 
+/// A transaction has the truncation of a file that nobody syncs, and not what was written to that page before.
+#[test]
+fn a_truncation_goes_with_the_sync_of_another_file() {
+    let change = "truncate /f 9719; write /f 27480 100 2; fsync /s; chmod /s 600; fsync /f";
+    for before in ["write /f 8200 10 3", "punch /f 8200 10"] {
+        let workload = format!("script:create /s; create /f; append /f 12288 1 >> {before}; {change}");
+        let options = options(2_000, 1, Nanos::from_secs(5));
+        assert_sound(SUBJECT, &workload, CrashPlan::new(&options));
+    }
+}
+
 /// The sync may lie before the direct write that runs beside it. Then the next sync, of another file, has the newer
 /// size without the content.
 #[test]
