@@ -88,7 +88,8 @@ def small_area():
     """More records in one sync than a staging area of 256 KiB takes, then syncs that fill it one by one."""
     parts = lambda pages, seed: "; ".join(f"write /a {page * 4096 + 100} 2000 {seed}" for page in pages)
     rounds = "; ".join(f"{parts(range(at, 140, 12), 3 + at)}; fsync /a" for at in range(12))
-    return f"create /a; write /a 0 600000 1; sync >> {parts(range(140), 2)}; fsync /a; {rounds}; truncate /a 100; fsync /a"
+    first = f"{parts(range(140), 2)}; fsync /a"
+    return f"create /a; write /a 0 600000 1; sync >> {first}; {rounds}; truncate /a 100; fsync /a"
 
 
 SCRIPTS = {script.__name__: script for script in

@@ -14,8 +14,8 @@
 //! # Invariants
 //! - `delayed` holds dirty pages over holes. Each of them has one reserved block, which no other page takes.
 //! - `converting` holds pages over unwritten blocks whose content is on the device: they read as written.
-//! - `unwritten` holds these, and dirty pages over unwritten blocks. While there are any, blocks are kept for the extent
-//!   trees that their conversion may split: the writer was told that there is room.
+//! - `unwritten` holds these, and dirty pages over unwritten blocks. While there are any, blocks are kept for the
+//!   extent trees that their conversion may split: the writer was told that there is room.
 //! - A writer opens a handle only while none of its pages is being written, because a commit waits for those pages. The
 //!   map's lock is taken inside a handle.
 //!
