@@ -5,7 +5,7 @@
 //! some states are judged that a power cut behind the failure would have left (`after`).
 //!
 //! # What must hold
-//! 1. The error reaches somebody: an operation, the mount or the unmount.
+//! 1. The error reaches somebody: an operation, the mount or the unmount. That of a TRIM need not.
 //! 2. After an operation returns "read-only", no later one changes anything. A full disk does not make the file system
 //!    read-only.
 //! 3. After a remount, and after a power cut, acknowledged changes are there and the metadata is consistent.
@@ -48,7 +48,8 @@ struct Outcome {
     events: Vec<RecordedEvent>,
     /// The marks that the run reached.
     reached: Marks,
-    /// Requests submitted in all, those of them before the tasks began if there is a warm-up, and those that failed.
+    /// Requests submitted in all, those of them before the tasks began if there is a warm-up, and those that failed and
+    /// were no TRIM.
     requests: u64,
     warm_up: u64,
     failed: u64,
@@ -214,7 +215,7 @@ impl<S: Subject> Explorer<'_, S> {
         drop(executor);
         let image = medium.borrow().image.clone();
         let history = history.borrow().clone();
-        let (requests, failed) = (plan.borrow().requests, plan.borrow().failed);
+        let (requests, failed) = (plan.borrow().requests, plan.borrow().failed - plan.borrow().failed_trims);
         let Recording { events, marks } = std::mem::take(&mut *recording.borrow_mut());
         let reached = at_last.and(marks.into_iter().collect());
         let (error, is_stuck) = match ended {

@@ -202,8 +202,7 @@ impl<S: Subject> Player<S> {
             Err(FsError::NoSpace { .. } | FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })
         );
         if outcome.is_ok() || may_be_half {
-            let is_short = matches!(outcome, Err(FsError::NoSpace { .. }));
-            entry.steps = if is_short { by_pages(&plan.steps) } else { plan.steps.clone() };
+            entry.steps = if may_be_half { by_pages(&plan.steps) } else { plan.steps.clone() };
         }
         if may_be_half {
             state.history.fail(operation);

@@ -30,6 +30,8 @@ pub struct FaultPlan {
     pub requests: u64,
     /// Requests that failed by plan.
     pub failed: u64,
+    /// Those of them that were TRIMs: nothing is lost with one.
+    pub failed_trims: u64,
 }
 
 impl FaultPlan {
@@ -97,6 +99,7 @@ impl Device for Faulty {
         plan.requests += 1;
         if hit {
             plan.failed += 1;
+            plan.failed_trims += u64::from(matches!(request.operation, Operation::Trim { .. }));
             self.now = now;
             let error = if is_full { no_room(self.inner.geometry()) } else { error(&request.operation) };
             self.failed.push(Completion { token, outcome: Err(error) });

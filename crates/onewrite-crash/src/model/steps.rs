@@ -80,7 +80,7 @@ pub(crate) fn steps_of_allocation(file: &Met<'_>, bytes: Range<u64>, how: Blocks
     steps
 }
 
-/// Splits writes into single pages: when space runs out, a write may end at any page.
+/// Splits writes into single pages: when space runs out or a request fails, a write may end at any page.
 pub(crate) fn by_pages(steps: &[Step]) -> Vec<Step> {
     let pages = |step: &Step| match *step {
         Step::Write { node, offset, length, seed } => {

@@ -147,6 +147,20 @@ fn requests_that_fail_break_no_promise() {
     assert!(report.judged > 60, "{report:?}");
 }
 
+/// A write may end at any of its pages if the node that names them cannot be read. A TRIM that fails loses nothing, so
+/// nobody has to be told.
+#[test]
+fn a_write_fails_at_any_page_and_a_trim_without_a_word() {
+    let options = options(2_000, 1);
+    for workload in [
+        "script:create /b >> write /b 3500000 100000 1; fsync /b",
+        "script:create /b; write /b 0 3000000 1 >> truncate /b 0; sync",
+    ] {
+        let report = assert_sound(FsyncMode::Posix, workload, CrashPlan { faults: true, ..CrashPlan::new(&options) });
+        assert!(report.judged > 40, "{workload}: {report:?}");
+    }
+}
+
 #[test]
 fn a_broken_promise_comes_with_the_command_that_replays_it() {
     let options = options(1_000, 1);
