@@ -81,7 +81,8 @@ fn content_over_unwritten_blocks_finds_room_for_its_extents() {
 /// An append that waits for another write of its file begins where that one ended, and may fail.
 #[test]
 fn an_append_beside_another_write_may_find_no_room() {
-    let text = "create /f >> create /a; append /f 8018 1 | create /b; write /f 12288 8192 2 direct; append /f 9000 3";
+    let text = "create /f >> create /a; link /a /b; unlink /b; append /f 8018 1 | \
+                create /c; link /c /d; write /f 12288 8192 2 direct";
     let workload: Workload = text.parse().expect("workload");
     for mode in Mode::ALL {
         let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
