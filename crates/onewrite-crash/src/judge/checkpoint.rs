@@ -14,8 +14,8 @@
 //!
 //! Where syncs overwrite (`overwritten`), pages may be newer in 2 and 3.
 //!
-//! Where names are synced with the tree (a staging area), bytes that the candidate has as zeros may be zeros in any of
-//! these pages: truncations go with the inode.
+//! Where names are synced with the tree (a staging area), such a page may end in zeros from a byte on that is zero in the
+//! candidate, too: truncations go with the inode.
 //!
 //! A commit of drafts that the checkpoint has is a sync of its files for 3, whether it has returned or not; of one that
 //! the checkpoint lacks no page may be seen but by 2.
@@ -252,16 +252,14 @@ impl Judge<'_> {
         (!wrong.is_empty()).then(|| format!("page {} holds what it cannot hold here", wrong.join(", ")))
     }
 
-    /// Whether a page is one of `allowed` with zeros for bytes that are zeros in the candidate, too. For a truncation
-    /// goes with the inode, and content that was written before it does not.
+    /// Whether a page is one of `allowed` up to a byte that is zero in the candidate, and zeros from there on. For a
+    /// truncation goes with the inode, and content that was written before it does not.
     fn is_cut(&self, expected: &FileContent, index: u64, found: &FileContent, allowed: &[(Page, u64)]) -> bool {
-        let cut = page_of(expected, index).0.bytes();
-        let bytes = page_of(found, index).0.bytes();
-        let is_so = |page: &Page| {
-            let before = page.bytes();
-            (0..PAGE_SIZE).all(|at| bytes[at] == before[at] || bytes[at] == 0 && cut[at] == 0)
-        };
-        self.promises.keeps == Keeps::Checkpoint(SyncedNames::Tree) && allowed.iter().any(|(page, _)| is_so(page))
+        let (newest, bytes) = (page_of(expected, index).0.bytes(), page_of(found, index).0.bytes());
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let is_truncated = newest.get(end).is_some_and(|byte| *byte == 0);
+        let is_tree = self.promises.keeps == Keeps::Checkpoint(SyncedNames::Tree);
+        is_tree && is_truncated && allowed.iter().any(|(page, _)| page.bytes()[..end] == bytes[..end])
     }
 
     /// Whether a page of a file is one of `allowed`, as far as the file reaches.
