@@ -14,8 +14,8 @@
 //!
 //! Where syncs overwrite (`overwritten`), pages may be newer in 2 and 3.
 //!
-//! Where names are synced with the tree (a staging area), such a page may end in zeros from a byte on that is zero in the
-//! candidate, too: truncations go with the inode.
+//! Where names are synced with the tree (a staging area), such a page may end in zeros from a byte on that is zero in
+//! the candidate, too: truncations go with the inode.
 //!
 //! A commit of drafts that the checkpoint has is a sync of its files for 3, whether it has returned or not; of one that
 //! the checkpoint lacks no page may be seen but by 2.
