@@ -9,6 +9,16 @@ use onewrite_fs::ext4::{Mode, Scope};
 
 use crate::support::returns_early::ReturnsEarly;
 
+/// Requests fail in turn, and then there are more and more free blocks. At least so many states are judged.
+fn assert_faults_break_nothing(mode: Mode, workload: &Workload, judged_min: u64) {
+    let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
+    let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
+    explorer.explore_faults(workload, 1).expect("the run");
+    let report = explorer.into_report();
+    assert!(report.is_sound(), "{mode}: {workload}: {:#?}", report.violations);
+    assert!(report.judged >= judged_min, "{mode}: {workload}: {report:?}");
+}
+
 #[test]
 fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
     let text = "mkdir /d; create /old; write /old 0 30000 9 >> create /a; write /a 0 20000 1; fsync /a; \
@@ -17,14 +27,9 @@ fn a_failing_or_full_disk_is_told_of_and_loses_nothing_acknowledged() {
                 create /q; append /q 9000 5; sync";
     let workload: Workload = text.parse().expect("workload");
     for mode in Mode::ALL {
-        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
-        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
-        explorer.explore_faults(&workload, 1).expect("the run");
-        let report = explorer.into_report();
-        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
         // Each request fails alone, with all later ones, and on a full disk; then there are more and more free blocks,
         // until they are enough.
-        assert!(report.judged >= 120, "{mode}: {report:?}");
+        assert_faults_break_nothing(mode, &workload, 120);
     }
 }
 
@@ -47,12 +52,7 @@ fn the_first_change_after_a_mount_is_whole_or_absent_when_the_device_fails() {
     for mode in Mode::ALL {
         for text in COLD {
             let workload: Workload = text.parse().expect("workload");
-            let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
-            let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
-            explorer.explore_faults(&workload, 1).expect("the run");
-            let report = explorer.into_report();
-            assert!(report.is_sound(), "{mode}: {text}: {:#?}", report.violations);
-            assert!(report.judged >= 20, "{mode}: {text}: {report:?}");
+            assert_faults_break_nothing(mode, &workload, 20);
         }
     }
 }
@@ -69,12 +69,7 @@ const NEARLY_FULL: [&str; 2] = [
 fn content_over_unwritten_blocks_finds_room_for_its_extents() {
     for (mode, text) in Mode::ALL.into_iter().flat_map(|mode| NEARLY_FULL.map(|text| (mode, text))) {
         let workload: Workload = text.parse().expect("workload");
-        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
-        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
-        explorer.explore_faults(&workload, 1).expect("the run");
-        let report = explorer.into_report();
-        assert!(report.is_sound(), "{mode}: {text}: {:#?}", report.violations);
-        assert!(report.judged >= 100, "{mode}: {text}: {report:?}");
+        assert_faults_break_nothing(mode, &workload, 100);
     }
 }
 
@@ -85,11 +80,7 @@ fn an_append_beside_another_write_may_find_no_room() {
                 create /c; link /c /d; write /f 12288 8192 2 direct";
     let workload: Workload = text.parse().expect("workload");
     for mode in Mode::ALL {
-        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
-        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
-        explorer.explore_faults(&workload, 1).expect("the run");
-        let report = explorer.into_report();
-        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+        assert_faults_break_nothing(mode, &workload, 100);
     }
 }
 
@@ -104,12 +95,7 @@ const DRAFTS: &str = "create /a; append /a 20000 1; create /b; append /b 9000 2 
 fn a_commit_of_drafts_that_fails_on_the_device_is_whole_or_absent() {
     for mode in Mode::ALL.into_iter().filter(|mode| mode.scope() == Scope::Full) {
         let workload: Workload = DRAFTS.parse().expect("workload");
-        let options = ExploreOptions { violations_max: 4, ..ExploreOptions::default() };
-        let mut explorer = Explorer::new(Ext4Subject::new(mode), &options);
-        explorer.explore_faults(&workload, 1).expect("the run");
-        let report = explorer.into_report();
-        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
-        assert!(report.judged >= 100, "{mode}: {report:?}");
+        assert_faults_break_nothing(mode, &workload, 100);
     }
 }
 
