@@ -113,7 +113,20 @@ pub enum HostError {
         /// The key.
         key: &'static str,
     },
+    /// A number that no host has.
+    #[error("host profile: `{key}` must be at most {most}")]
+    TooLarge {
+        /// The key.
+        key: &'static str,
+        /// The most that is taken.
+        most: u64,
+    },
 }
+
+/// Most cores of a host.
+const CORES_MAX: u64 = 65_536;
+/// Most nanoseconds of a cost, a delay, a slice or a tick.
+const COST_MAX: u64 = 1_000_000_000;
 
 impl HostProfile {
     /// A host with one core on which nothing costs time. Its ticks are the default's.
@@ -149,10 +162,26 @@ impl HostProfile {
             ("compress_mb_per_s", least(profile.compress_mb_per_s)),
             ("decompress_mb_per_s", least(profile.decompress_mb_per_s)),
         ];
-        match rates.into_iter().find(|(_, value)| *value == 0) {
-            Some((key, _)) => Err(HostError::Zero { key }),
-            None => Ok(profile),
-        }
+        let zero = rates.into_iter().find(|(_, value)| *value == 0).map(|(key, _)| HostError::Zero { key });
+        zero.or_else(|| profile.too_large()).map_or(Ok(profile), Err)
+    }
+
+    fn too_large(&self) -> Option<HostError> {
+        let costs = [
+            ("slice_ns", self.slice_ns),
+            ("delays_ns", most(self.delays_ns)),
+            ("switch_ns", self.switch_ns),
+            ("switch_delays_ns", most(self.switch_delays_ns)),
+            ("wake_ns", self.wake_ns),
+            ("tick_ns", self.tick_ns),
+            ("syscall_ns", self.syscall_ns),
+            ("submit_ns", self.submit_ns),
+            ("copy_page_ns", self.copy_page_ns),
+        ];
+        let mut bounds = costs.map(|(key, value)| (key, value, COST_MAX)).to_vec();
+        bounds.push(("cores", self.cores as u64, CORES_MAX));
+        let wrong = bounds.into_iter().find(|(_, value, most)| value > most);
+        wrong.map(|(key, _, most)| HostError::TooLarge { key, most })
     }
 
     /// How long one core is occupied by a job.
@@ -187,6 +216,10 @@ impl HostProfile {
 
 fn least(rates: [u64; 3]) -> u64 {
     rates.into_iter().min().unwrap_or(0)
+}
+
+fn most(delays: [u64; 5]) -> u64 {
+    delays.into_iter().max().unwrap_or(0)
 }
 
 /// Nanoseconds for `bytes` at `mb_per_s`.
@@ -245,5 +278,17 @@ mod tests {
     fn a_rate_of_zero_is_named() {
         let text = toml::to_string(&HostProfile { compress_mb_per_s: [1, 0, 1], ..HostProfile::default() }).unwrap();
         assert!(HostProfile::from_toml(&text).unwrap_err().to_string().contains("`compress_mb_per_s`"));
+    }
+
+    #[test]
+    fn a_cost_or_number_of_cores_that_no_host_has_is_named() {
+        let refused = |host: HostProfile| {
+            let text = toml::to_string(&host).unwrap();
+            HostProfile::from_toml(&text).unwrap_err().to_string()
+        };
+        let slow = HostProfile { delays_ns: [0, 0, 0, 0, 1 << 40], ..HostProfile::default() };
+        assert_eq!(refused(slow), "host profile: `delays_ns` must be at most 1000000000");
+        let wide = HostProfile { cores: 1 << 40, ..HostProfile::default() };
+        assert_eq!(refused(wide), "host profile: `cores` must be at most 65536");
     }
 }

@@ -49,9 +49,10 @@ struct Die {
 }
 
 impl Die {
-    /// Gives it a program or erase that may start and ends at these times.
-    fn order(&mut self, Range { start, end }: Range<u64>, read_turn: ReadTurn) {
+    /// Gives it a program or erase that may start and ends at these times. Forgets those that have ended by `now`.
+    fn order(&mut self, Range { start, end }: Range<u64>, read_turn: ReadTurn, now: u64) {
         if read_turn == ReadTurn::First {
+            while self.ordered.pop_front_if(|first| first.end <= now).is_some() {}
             self.ordered.push_back(Ordered { start: self.busy_until.max(start), end, suspensions: 0 });
         }
         self.busy_until = end;
@@ -90,6 +91,8 @@ pub(crate) struct Clock {
     read_turn: ReadTurn,
     dies: Vec<Die>,
     channels: Vec<u64>,
+    /// No later request begins before it.
+    now: u64,
     begin: u64,
     /// Whether the present request is a read of the host that goes first.
     is_urgent: bool,
@@ -107,11 +110,18 @@ impl Clock {
             read_turn,
             dies: vec![die; shape.dies as usize],
             channels: vec![0; shape.channels as usize],
+            now: 0,
             begin: 0,
             is_urgent: false,
             end: 0,
             last: 0,
         }
+    }
+
+    /// Promises that no later request begins before `time`. Without it, each program and erase is kept until a read of
+    /// the host.
+    pub(crate) fn pass(&mut self, time: u64) {
+        self.now = self.now.max(time);
     }
 
     /// Assigns the following operations to a request that the flash may start at `time`.
@@ -140,6 +150,12 @@ impl Clock {
         self.end = self.end.max(time);
     }
 
+    /// Programs and erases that are kept for reads that go first, of the die that has most.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.dies.iter().map(|die| die.ordered.len()).max().unwrap_or(0)
+    }
+
     /// The time at which all work has ended.
     pub(crate) fn rest(&self) -> u64 {
         self.dies.iter().map(|die| die.busy_until).fold(self.end, u64::max)
@@ -152,6 +168,7 @@ impl Clock {
             die.ordered.clear();
         }
         self.channels.fill(0);
+        self.now = 0;
         self.forget_rows();
     }
 
@@ -225,14 +242,15 @@ impl Clock {
             time += self.timing.program[row.number as usize % self.timing.program.len()];
             state.programmed = Some(row);
         }
-        state.order(self.begin..time, self.read_turn);
+        state.order(self.begin..time, self.read_turn, self.now);
         self.ends(time);
     }
 
     pub(crate) fn erase(&mut self, block: FlashBlock) {
         let mut time = 0;
         for die in &mut self.dies {
-            die.order(self.begin..self.begin.max(die.busy_until) + self.timing.erase, self.read_turn);
+            let end = self.begin.max(die.busy_until) + self.timing.erase;
+            die.order(self.begin..end, self.read_turn, self.now);
             time = time.max(die.busy_until);
             die.read.take_if(|row| row.block == block);
             die.programmed.take_if(|row| row.block == block);

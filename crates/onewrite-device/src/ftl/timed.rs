@@ -100,6 +100,7 @@ impl TimedFtl {
             time = time.max(done);
         }
         self.command_free = time + self.model.timing.command_interval;
+        self.clock().pass(time);
         time + self.model.timing.command
     }
 
@@ -146,5 +147,25 @@ impl TimedFtl {
     /// The time at which the buffer had room for the last page.
     fn room(&mut self) -> u64 {
         if self.buffered.len() <= self.buffer_pages { 0 } else { self.buffered.pop_front().unwrap_or(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::MIB;
+
+    use crate::address::Lpn;
+    use crate::{Layer, Profile};
+
+    #[test]
+    fn writes_without_reads_keep_no_operation_that_has_ended() {
+        let profile = Profile::named("ssd-tlc-120g").expect("a built-in profile");
+        let mut device = profile.layer(Layer::Dftl { cache_bytes: None }, Some(64 * MIB)).expect("a layer");
+        let most = device.buffer_pages + device.model.geometry.queue_depth as usize;
+        for page in 0..100_000 {
+            device.write(Lpn(page % 16_384)..Lpn(page % 16_384 + 1)).expect("power");
+        }
+        let kept = device.clock().kept();
+        assert!((1..=most).contains(&kept), "{kept} of at most {most}");
     }
 }

@@ -372,6 +372,9 @@ mod tests {
             ("spare_percent", "1e9"),
             ("queue_depth", "0"),
             ("transfer_pages_max", "0"),
+            ("channels", "1000000"),
+            ("pages_per_block", "4294967292"),
+            ("collect_below_blocks", "1"),
         ];
         for (key, value) in wrong {
             let said = with(key, value).unwrap_err().to_string();

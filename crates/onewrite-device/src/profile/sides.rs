@@ -281,6 +281,9 @@ impl FlashSide {
             ("suspend_us", self.suspend_us, MICROS),
             ("channel_mb_s", self.channel_mb_s, SPEEDS),
             ("spare_percent", self.spare_percent, 0.0..=1_000.0),
+            ("channels", self.channels.into(), 1.0..=64.0),
+            ("pages_per_block", self.pages_per_block.into(), 1.0..=65_536.0),
+            ("collect_below_blocks", self.collect_below_blocks as f64, 2.0..=1_024.0),
         ];
         programs.chain(others).collect()
     }
@@ -290,11 +293,11 @@ impl FlashSide {
         if !is_whole || self.planes > self.pages_per_block || self.planes > 32 {
             return Some("planes must be a power of two up to 32, pages_per_block a multiple of them");
         }
-        if !(1..=64).contains(&self.dies) || !self.dies.is_power_of_two() || self.channels == 0 {
-            return Some("dies must be a power of two up to 64, on at least one channel");
+        if !(1..=64).contains(&self.dies) || !self.dies.is_power_of_two() {
+            return Some("dies must be a power of two up to 64");
         }
-        if self.program_us.is_empty() || self.collect_below_blocks < 2 {
-            return Some("program_us needs a number, collect_below_blocks two blocks");
+        if self.program_us.is_empty() {
+            return Some("program_us needs a number");
         }
         let lacks_window = self.victim == Victim::Windowed && self.victim_window_blocks == 0;
         lacks_window.then_some("windowed victims need victim_window_blocks")

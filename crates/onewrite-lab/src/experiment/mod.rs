@@ -119,6 +119,9 @@ impl PersonalityChanges {
     }
 }
 
+/// Most files and threads of a personality.
+const FILES_MAX: u32 = 1 << 24;
+const THREADS_MAX: u32 = 1 << 16;
 /// Most bytes of a page cache ([`onewrite_cache::CacheShape`]).
 const CACHE_BYTES_MAX: u64 = (1 << 27) * PAGE_SIZE as u64;
 
@@ -439,19 +442,29 @@ fn parameters(personality: Personality, changes: &PersonalityChanges) -> Result<
     if changes.runtime == Some(Duration::ZERO) {
         return refused("--runtime 0: nothing would be run; give a time, as 500ms, 60s or 2m");
     }
+    let files = within("--files", changes.files, published.files, FILES_MAX)?;
+    let threads = within("--threads", changes.threads, published.threads, THREADS_MAX)?;
     let length = match (changes.runtime, changes.operations) {
         (Some(span), _) => Length::Time(Nanos(span.as_nanos() as u64)),
         (None, Some(count)) => Length::Operations(count),
         (None, None) => published.length,
     };
     Ok(Parameters {
-        files: changes.files.unwrap_or(published.files),
-        threads: changes.threads.unwrap_or(published.threads),
+        files,
+        threads,
         file_size: changes.file_size.unwrap_or(published.file_size),
         compressible_percent: changes.compressible.unwrap_or(published.compressible_percent),
         length,
         ..published
     })
+}
+
+/// What an option says, if this program's memory holds so many; else what is published.
+fn within(option: &str, given: Option<u32>, published: u32, most: u32) -> Result<u32, LabError> {
+    match given {
+        Some(count) if count > most => refused(format!("{option} {count}: take at most {most}")),
+        given => Ok(given.unwrap_or(published)),
+    }
 }
 
 /// File sizes from the published smallest one to the one that gives the requested mean.
@@ -479,7 +492,7 @@ fn postmark_parameters(changes: &PersonalityChanges) -> Result<postmark::Paramet
     };
     let too_many = |_| LabError::Option("--operations: postmark has less than 2^32 transactions".to_owned());
     Ok(postmark::Parameters {
-        files: changes.files.unwrap_or(published.files),
+        files: within("--files", changes.files, published.files, FILES_MAX)?,
         transactions: changes.operations.map_or(Ok(published.transactions), u32::try_from).map_err(too_many)?,
         size: (least, most),
         compressible_percent: changes.compressible.unwrap_or(published.compressible_percent),

@@ -285,7 +285,7 @@ pub(crate) fn engine_of(key: &str) -> Option<&'static str> {
 }
 
 /// The key nearest to `typo`: at most two letters differ, and at most half of them.
-pub(super) fn nearest<'a>(typo: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(typo: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = (typo.len() / 2).min(2);
     let near =
         known.map(|key| (distance(typo.as_bytes(), key.as_bytes()), key)).filter(|(distance, _)| *distance <= most);

@@ -22,7 +22,7 @@ mod behaviour;
 mod direction;
 mod iolog;
 mod keys;
-mod known;
+pub(crate) mod known;
 mod lines;
 mod options;
 mod parse;

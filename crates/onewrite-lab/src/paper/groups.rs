@@ -6,6 +6,7 @@
 use super::entry::Experiment;
 use super::scoreboard::Row;
 use crate::error::LabError;
+use crate::job::known::nearest;
 
 impl Row {
     /// The groups in the row's source: first figures, tables and case studies, then sections.
@@ -89,9 +90,13 @@ pub fn select<'a>(rows: &'a [Row], name: &str) -> Result<Vec<&'a Row>, LabError>
     meant.dedup();
     match &meant[..] {
         [group] => Ok(rows.iter().filter(|row| row.groups().contains(group)).collect()),
-        [] => Err(LabError::Option(format!(
-            "the scoreboard has no row and no figure `{name}`; `onewrite paper --list` shows them"
-        ))),
+        [] => {
+            let meant = nearest(name, rows.iter().map(|row| &*row.id)).map(|id| format!("; did you mean `{id}`?"));
+            Err(LabError::Option(format!(
+                "the scoreboard has no row and no figure `{name}`{}; `onewrite paper --list` shows them",
+                meant.unwrap_or_default()
+            )))
+        }
         several => Err(LabError::Option(format!("`{name}` is in several papers; take {}", several.join(" or ")))),
     }
 }

@@ -99,11 +99,16 @@ impl Measured {
         }
     }
 
+    /// Whether its terms ask who wins and no more.
+    pub(super) fn is_about_the_winner(&self) -> bool {
+        self.terms.is_about_the_winner()
+    }
+
     /// The verdict in words, with the difference in percent.
     pub(super) fn words(&self) -> String {
         let difference = self.difference();
         match self.verdict() {
-            Verdict::Agrees if self.terms.is_about_the_winner() => format!("the winner agrees{difference}"),
+            Verdict::Agrees if self.is_about_the_winner() => format!("the winner agrees{difference}"),
             Verdict::Agrees => format!("agrees{difference}"),
             Verdict::DirectionOnly => format!("direction only{difference}"),
             Verdict::Input => format!("an input, not judged{difference}"),

@@ -54,6 +54,18 @@ end included.
 
 ";
 
+/// `head`, which begins with a title, and under the title whether the run was short.
+pub(super) fn headed(head: &str, is_short: bool) -> String {
+    let (title, rest) = head.split_once('\n').expect("a title");
+    let short = if is_short { SHORT } else { "" };
+    format!("{title}\n{short}{rest}")
+}
+
+const SHORT: &str = "
+**A short run (`--short`)**, with a small part of the work that is described below, on fewer and smaller devices. It \
+shows that all of it runs; its figures stand for nothing.
+";
+
 /// Scope of a study.
 #[derive(Clone, Debug)]
 pub struct ResultsStudy {
@@ -168,10 +180,11 @@ impl ResultsStudy {
         let tables = tables.collect();
         let columns = works.into_iter().map(|(name, _)| name).collect();
         if !self.rows {
-            return Ok(JournalResults { columns, tables, rows: Scores::default(), false_recoveries: Vec::new() });
+            let (rows, false_recoveries) = (Scores::default(), Vec::new());
+            return Ok(JournalResults { is_short: true, columns, tables, rows, false_recoveries });
         }
         let rows = self.measure_rows(watch)?;
-        Ok(JournalResults { columns, tables, rows, false_recoveries: false_recoveries()? })
+        Ok(JournalResults { is_short: false, columns, tables, rows, false_recoveries: false_recoveries()? })
     }
 
     /// The rows; one that fails says why, and the others stand.
@@ -227,6 +240,7 @@ struct Table {
 /// All results of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalResults {
+    is_short: bool,
     columns: Vec<String>,
     tables: Vec<Table>,
     rows: Scores,
@@ -241,7 +255,7 @@ impl JournalResults {
 
     /// The results as Markdown tables.
     pub fn markdown(&self) -> String {
-        let mut text = HEAD.to_owned();
+        let mut text = headed(HEAD, self.is_short);
         for table in &self.tables {
             self.table(table, &mut text);
         }
@@ -310,5 +324,6 @@ mod tests {
             assert_eq!(text.matches(&format!("| `{mode}` |")).count(), 2, "{text}");
         }
         assert_eq!(text.matches("| no SHARE").count(), 3 * 7, "{text}");
+        assert!(text.starts_with("# Results\n\n**A short run (`--short`)**"), "{text}");
     }
 }

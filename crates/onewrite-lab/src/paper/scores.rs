@@ -26,8 +26,10 @@ pub struct Scores(pub Vec<Outcome>);
 /// Number of rows for each kind of outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Rows that agree with the paper.
+    /// Rows whose figure agrees with the paper's.
     pub agreeing: usize,
+    /// Rows with the paper's winner, which ask for no more.
+    pub winners: usize,
     /// Best cases with the paper's direction and another size.
     pub direction_only: usize,
     /// Rows whose figure the experiment was given.
@@ -50,6 +52,7 @@ impl Counts {
             Outcome::NotRun(..) => &mut self.not_run,
             Outcome::Failed(..) => &mut self.failed,
             Outcome::Measured(measured) => match measured.verdict() {
+                Verdict::Agrees if measured.is_about_the_winner() => &mut self.winners,
                 Verdict::Agrees => &mut self.agreeing,
                 Verdict::DirectionOnly => &mut self.direction_only,
                 Verdict::Input => &mut self.inputs,
@@ -59,8 +62,9 @@ impl Counts {
         *count += 1;
     }
 
-    fn all(&self) -> [usize; 6] {
-        [self.agreeing, self.direction_only, self.inputs, self.differing, self.failed, self.not_run]
+    fn all(&self) -> [usize; 7] {
+        let Counts { agreeing, winners, direction_only, inputs, differing, failed, not_run } = *self;
+        [agreeing, winners, direction_only, inputs, differing, failed, not_run]
     }
 }
 
@@ -70,6 +74,7 @@ impl Tally {
         let sum = |of: fn(&Counts) -> usize| self.0.iter().map(|(_, counts)| of(counts)).sum();
         Counts {
             agreeing: sum(|counts| counts.agreeing),
+            winners: sum(|counts| counts.winners),
             direction_only: sum(|counts| counts.direction_only),
             inputs: sum(|counts| counts.inputs),
             differing: sum(|counts| counts.differing),
@@ -91,7 +96,7 @@ impl Tally {
 }
 
 /// Outcomes, in the order of [`Counts::all`].
-const COLUMNS: [&str; 6] = ["agree", "direction only", "inputs", "differ", "failed", "not run"];
+const COLUMNS: [&str; 7] = ["agree", "winner agrees", "direction only", "inputs", "differ", "failed", "not run"];
 
 impl Scores {
     /// Counts the rows for each kind of row and of outcome.
@@ -160,18 +165,20 @@ impl Outcome {
     }
 
     fn markdown(&self) -> String {
-        let Row { id, metric, paper, .. } = self.row();
+        let Row { id, metric, source, paper, unit, .. } = self.row();
         let [figure, verdict, places, cases] = self.cells();
-        let cells = [format!("`{id}`: {metric}"), paper.to_string(), figure, verdict, places, cases];
+        let figure = format!("{figure} {unit}").trim_end().to_owned();
+        let cells = [format!("`{id}`: {metric} ({source})"), paper.to_string(), figure, verdict, places, cases];
         format!("| {} |\n", cells.map(|cell| cell.replace('|', "/").replace('\n', " ")).join(" | "))
     }
 
     /// A line of the page's table.
     fn line(&self) -> String {
-        let Row { id, kind, paper, unit, metric, .. } = self.row();
+        let Row { id, kind, paper, unit, metric, source, .. } = self.row();
         let [figure, verdict, places, cases] = self.cells();
         let (id, kind, paper) = (format!("`{id}`"), kind.name().to_owned(), paper.to_string());
-        let cells = [&id, &kind, &paper, &figure, unit, &verdict, &places, &cases, metric];
+        let metric = format!("{metric} ({source})");
+        let cells = [&id, &kind, &paper, &figure, unit, &verdict, &places, &cases, &metric];
         format!("| {} |\n", cells.map(|cell| cell.replace('|', "/").replace('\n', " ")).join(" | "))
     }
 }
@@ -207,10 +214,13 @@ mod tests {
             measured("ldj-ratio-varmail", 0.12, Vec::new()),
         ]);
         let tally = scores.tally();
-        let kinds: Vec<(Kind, [usize; 6])> = tally.0.iter().map(|(kind, counts)| (*kind, counts.all())).collect();
-        let (exact, shape, upto) = ([1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0]);
+        let kinds: Vec<(Kind, [usize; 7])> = tally.0.iter().map(|(kind, counts)| (*kind, counts.all())).collect();
+        let (exact, shape, upto) = ([1, 0, 0, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0, 0]);
         assert_eq!(kinds, [(Kind::Exact, exact), (Kind::Shape, shape), (Kind::Upto, upto)]);
-        assert_eq!(tally.total().to_string(), "2 agree, 1 direction only, 1 inputs, 2 differ, 0 failed, 0 not run");
+        assert_eq!(
+            tally.total().to_string(),
+            "2 agree, 0 winner agrees, 1 direction only, 1 inputs, 2 differ, 0 failed, 0 not run"
+        );
         assert!(tally.table().lines().count() == 4, "{}", tally.table());
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use onewrite_block::layer::Overlay;
 use onewrite_block::{Device, MIB, PAGE_SIZE};
-use onewrite_device::{Age, FileDisk, FtlKind, Layer, Profile};
+use onewrite_device::{Age, Error, FileDisk, FtlKind, Layer, Profile};
 
 use super::stack::Stack;
 use crate::error::LabError;
@@ -32,12 +32,16 @@ impl DeviceChoice {
     /// file is a path. Any other is the name of a profile.
     ///
     /// # Errors
-    /// If there is no such profile; the error lists the known ones.
+    /// If there is no such profile; the error lists the known ones, and says how a new file is named.
     pub fn named(text: &str) -> Result<DeviceChoice, LabError> {
         if !text.ends_with(".toml") && (text.contains('/') || Path::new(text).exists()) {
             return Ok(DeviceChoice::Disk(PathBuf::from(text)));
         }
-        Ok(DeviceChoice::Emulated { profile: Box::new(Profile::named(text)?), age: Age::New })
+        let profile = Profile::named(text).map_err(|error| match error {
+            Error::UnknownProfile { .. } => LabError::Option(format!("{error}; a new file has a slash: ./{text}")),
+            other => other.into(),
+        })?;
+        Ok(DeviceChoice::Emulated { profile: Box::new(profile), age: Age::New })
     }
 
     /// The same device with an age.

@@ -115,15 +115,26 @@ fn print_promises(geometry: &Geometry) {
 }
 
 fn print_micro(micro: &Micro) {
-    outln!("\n{:24} {:>6} {:>12} {:>10} {:>12} {:>12}", "load", "depth", "requests/s", "MB/s", "p50", "p99");
+    outln!(
+        "\n{:24} {:>6} {:>12} {:>10} {:>12} {:>12}",
+        "load, new device",
+        "depth",
+        "requests/s",
+        "MB/s",
+        "p50",
+        "p99"
+    );
     micro.throughput.iter().for_each(print_throughput);
     outln!("\nFLUSH after so many dirty bytes");
     for FlushCost { dirty_bytes, nanos } in &micro.flush {
         outln!("  {:>8} KiB  {:>12}", dirty_bytes >> 10, Nanos(*nanos).to_string());
     }
     let buffer = &micro.buffer;
-    let (near, far) = (Nanos(buffer.buffer_read_nanos).to_string(), Nanos(buffer.flash_read_nanos).to_string());
-    outln!("\n4 KiB read from the buffer {near}, from flash {far}");
+    let (near, far) = (Nanos(buffer.buffer_read_nanos), Nanos(buffer.flash_read_nanos));
+    // Elsewhere no read was found that the buffer serves.
+    if near < far {
+        outln!("\n4 KiB read from the buffer {near}, from flash {far}");
+    }
     if let (Some(begins), Some(certain)) = (buffer.eviction_begins_bytes, buffer.eviction_certain_bytes) {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         outln!("eviction begins after {:.2} MB written and is certain after {:.2} MB", mb(begins), mb(certain));

@@ -178,8 +178,10 @@ impl FtlDevice {
 
     /// Lets the layer work from now on, or from `time` on if that is later.
     fn work_from(&mut self, time: u64) -> u64 {
-        let begin = self.now.max(time);
-        self.ftl.flash_mut().clock_mut().expect("a device has a clock").begin(begin);
+        let (now, begin) = (self.now, self.now.max(time));
+        let clock = self.ftl.flash_mut().clock_mut().expect("a device has a clock");
+        clock.pass(now);
+        clock.begin(begin);
         self.ftl.flash().ordered()
     }
 

@@ -168,7 +168,7 @@ impl MechanismStudy {
         let mut figures = figures.into_iter();
         let mut rows = || MECHANISMS.map(|mechanism| (mechanism, figures.by_ref().take(jobs.len()).collect())).into();
         let tables = self.devices.iter().map(|device| Table { device, rows: rows() }).collect();
-        Ok(Mechanisms { jobs, tables })
+        Ok(Mechanisms { is_short: self.part > 1, jobs, tables })
     }
 
     /// `None` if the device or the file system lacks what is needed.
@@ -233,6 +233,7 @@ struct Table {
 /// All figures of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mechanisms {
+    is_short: bool,
     jobs: [Job; JOBS],
     tables: Vec<Table>,
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::super::results::headed;
 use super::{Cost, Figure, Job, Mechanism, Mechanisms, Table};
 use crate::draw::{Bar, bars, escape};
 use crate::report::{markdown_html, page};
@@ -33,7 +34,7 @@ the defaults of `onewrite run`.
 impl Mechanisms {
     /// The tables, with what costs least in front.
     pub fn markdown(&self) -> String {
-        let mut text = HEAD.to_owned();
+        let mut text = headed(HEAD, self.is_short);
         self.least(&mut text);
         for table in &self.tables {
             self.table(table, &mut text);

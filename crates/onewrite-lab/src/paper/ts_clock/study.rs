@@ -67,9 +67,9 @@ impl TsClockStudy<'_> {
     ) -> Result<Vec<(TraceKind, PathBuf)>, LabError> {
         let mut traces = Vec::new();
         for kind in TraceKind::ALL {
-            let load_file = self.load_file.unwrap_or(Path::new(LOAD_FILE));
-            if kind == TraceKind::FileServer && !load_file.exists() {
-                missing.push(format!("file-server: {} is not there (Debian's package dbench)", load_file.display()));
+            let lacks = self.load_file.is_none() && !Path::new(LOAD_FILE).exists();
+            if kind == TraceKind::FileServer && lacks {
+                missing.push(format!("file-server: {LOAD_FILE} is not there (Debian's package dbench)"));
                 continue;
             }
             traces.push((kind, self.trace(kind, directory, None)?));

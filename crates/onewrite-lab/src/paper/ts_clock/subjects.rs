@@ -116,11 +116,16 @@ const OF_SSD: &[Variant] = &[
     ("7% spare", |subject| spare(subject, 7.0)),
     ("a buffer of 32 MiB", |subject| buffer(subject, 32 * MIB)),
     ("aged with 16 GiB", |subject| subject.is_aged = true),
+    ("commands of 100 µs", |subject| subject.profile.host.command_us = 100.0),
+    ("FAST instead of a page map", |subject| subject.layer = FAST),
+    ("BAST instead of a page map", |subject| subject.layer = BAST),
 ];
 const OF_LIFETIME_FAST: &[Variant] = &[
     ("5 log blocks", |subject| log_blocks(subject, 5)),
     ("100 log blocks", |subject| log_blocks(subject, 100)),
     ("filled, not aged", |subject| subject.is_aged = false),
+    ("runs counted in 512 KiB", |subject| subject.block_bytes = 512 << 10),
+    ("runs counted in 128 KiB", |subject| subject.block_bytes = 128 << 10),
 ];
 const OF_LIFETIME_PAGE: &[Variant] = &[("filled, not aged", |subject| subject.is_aged = false)];
 
