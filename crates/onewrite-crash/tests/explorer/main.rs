@@ -25,4 +25,5 @@ mod sparse;
 mod stage;
 mod swarm;
 mod toy;
+mod truncation;
 mod zones;

@@ -133,7 +133,8 @@ impl Contents<'_> {
             return;
         }
         let end = run.file_size.min(run.pages.end * PAGE_BYTES);
-        node.pending().note_arrived(end);
+        // A truncation may wait for this write: what it cut off has not arrived.
+        node.pending().note_arrived(end.min(node.size()));
         if run.found.is_unwritten {
             node.pending().begin_converting(run.pages.clone());
         }

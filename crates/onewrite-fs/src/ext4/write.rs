@@ -283,10 +283,13 @@ impl Contents<'_> {
             return Err(error);
         }
         node.add_blocks(range.count);
-        if is_delayed && unwritten {
-            self.note_unwritten(node, index..index + range.count);
+        let pages = index..index + range.count;
+        // A truncation or deletion may have given some up meanwhile; it frees their blocks next.
+        let delayed = node.pending().delayed_within(&pages);
+        if unwritten {
+            delayed.into_iter().for_each(|run| self.note_unwritten(node, run));
         }
-        self.unreserve(node, index..index + range.count);
+        self.unreserve(node, pages);
         Ok(extent)
     }
 

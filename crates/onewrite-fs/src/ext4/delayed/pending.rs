@@ -73,6 +73,14 @@ impl Pending {
         self.delayed.borrow().first_from(from)
     }
 
+    /// The delayed pages among `pages`, run by run.
+    pub(in crate::ext4) fn delayed_within(&self, pages: &Range<u64>) -> Vec<Range<u64>> {
+        let delayed = self.delayed.borrow();
+        let next = |from: u64| delayed.first_from(from).filter(|run| run.start < pages.end);
+        let runs = std::iter::successors(next(pages.start), |run| next(run.end));
+        runs.map(|run| run.start..run.end.min(pages.end)).collect()
+    }
+
     /// Delays pages, each of which has a reserved block now.
     pub(in crate::ext4) fn delay(&self, pages: impl Iterator<Item = u64>) {
         let mut delayed = self.delayed.borrow_mut();
