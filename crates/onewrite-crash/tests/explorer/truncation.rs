@@ -23,8 +23,8 @@ fn what_a_truncation_cut_off_does_not_arrive() {
     }
 }
 
-/// Pages whose file is removed while they get their blocks: none of them waits for a conversion. The count of those that
-/// do is held to the files, in debug builds.
+/// Pages whose file is removed while they get their blocks: none of them waits for a conversion. The count of those
+/// that do is held to the files, in debug builds.
 #[test]
 fn what_was_removed_during_its_allocation_waits_for_no_conversion() {
     let script = "script:create /r; append /r 4096 1; sync >> create /q; append /q 14501 3 >> sync | unlink /q; \
