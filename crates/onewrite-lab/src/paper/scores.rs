@@ -96,7 +96,7 @@ impl Tally {
 }
 
 /// Outcomes, in the order of [`Counts::all`].
-const COLUMNS: [&str; 7] = ["agree", "winner agrees", "direction only", "inputs", "differ", "failed", "not run"];
+const COLUMNS: [&str; 7] = ["agree", "winner alone", "direction only", "inputs", "differ", "failed", "not run"];
 
 impl Scores {
     /// Counts the rows for each kind of row and of outcome.
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(kinds, [(Kind::Exact, exact), (Kind::Shape, shape), (Kind::Upto, upto)]);
         assert_eq!(
             tally.total().to_string(),
-            "2 agree, 0 winner agrees, 1 direction only, 1 inputs, 2 differ, 0 failed, 0 not run"
+            "2 agree, 0 winner alone, 1 direction only, 1 inputs, 2 differ, 0 failed, 0 not run"
         );
         assert!(tally.table().lines().count() == 4, "{}", tally.table());
     }

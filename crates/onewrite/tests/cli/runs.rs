@@ -248,10 +248,13 @@ fn the_rows_of_a_figure_run_together_and_one_that_differs_ends_with_1() {
     let scratch = Scratch::new();
     let shown = scratch.onewrite("paper fig-3-3 --html page.html --markdown rows.md").ok();
     let rows = std::fs::read_to_string(scratch.path("rows.md")).expect("the table");
-    assert!(rows.contains("3 agree, 0 direction only") && rows.contains("| `afs-blocks-dj`: block writes"), "{rows}");
+    assert!(
+        rows.contains("3 agree, 0 winner alone, 0 direction only") && rows.contains("| `afs-blocks-dj`: block writes"),
+        "{rows}"
+    );
     assert_eq!(
         (shown.matches("agrees").count(), shown.lines().last()),
-        (3, Some("3 agree, 0 direction only, 0 inputs, 0 differ, 0 failed, 0 not run"))
+        (3, Some("3 agree, 0 winner alone, 0 direction only, 0 inputs, 0 differ, 0 failed, 0 not run"))
     );
     let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
     assert!(
@@ -267,7 +270,7 @@ fn the_rows_of_a_figure_run_together_and_one_that_differs_ends_with_1() {
     assert!(heads.iter().position(|head| *head == "002-fig-9") < heads.iter().position(|head| *head == "002-fig-12"));
     let differs = scratch.onewrite("paper zp-varmail-notrim-oj");
     assert_eq!(differs.code(), 1, "{}", differs.out());
-    let counted = "0 agree, 0 direction only, 0 inputs, 1 differ, 0 failed, 0 not run\n";
+    let counted = "0 agree, 0 winner alone, 0 direction only, 0 inputs, 1 differ, 0 failed, 0 not run\n";
     assert!(differs.out().contains("DIFFERS") && differs.out().ends_with(counted), "{}", differs.out());
 }
 
