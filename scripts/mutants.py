@@ -13,6 +13,7 @@ import argparse
 import concurrent.futures
 import filecmp
 import fnmatch
+import hashlib
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 
@@ -215,6 +217,34 @@ def each_test(programs):
     return tests
 
 
+class KilledFromOutside(Exception):
+    """A run that somebody else ended: it says nothing about the mutant."""
+
+
+class Notes:
+    """What runs said, kept in the room: the same programs and options say the same, so no run is made twice."""
+
+    def __init__(self, path):
+        self.path, self.lock = path, threading.Lock()
+        self.said = json.loads(path.read_text()) if path.is_file() else {}
+
+    def of(self, key, answer):
+        """What `answer` says; what it said before under this key."""
+        key = json.dumps(key)
+        if key not in self.said:
+            said = answer()
+            with self.lock:
+                self.said[key] = said
+                self.path.write_text(json.dumps(self.said))
+        return self.said[key]
+
+
+def digest(path):
+    """Names the content of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
 class Judge:
     """Runs mutants, one at a time in each of its threads."""
 
@@ -222,6 +252,8 @@ class Judge:
         self.program, self.tests, self.options = program, tests, options
         # How many states of a workload kept all promises with no mutant on.
         self.sound = {}
+        self.notes, self.program_digest = Notes(options.room / "notes.json"), digest(program)
+        self.tests_digest = " ".join(sorted({digest(test.command[0]) for test in tests}))
 
     def trace(self):
         """Runs each test alone, with no mutant on. One that fails twice is named and left out.
@@ -256,38 +288,62 @@ class Judge:
         environment = {**os.environ, "ONEWRITE_MUTANT": "0"}
         words = [*shlex.split(line), "--states", str(states), "--seed", str(self.options.seed), "--jobs", "1"]
         command = [self.program, "--quiet", "crash", *words, "--minimise", "0"]
-        code, said = run(command, environment, self.options.timeout)
+        key = [self.program_digest, "sound", *words]
+        code, said = self.notes.of(key, lambda: run(command, environment, self.options.timeout))
         if code != 0:
             fail(f"without a mutant, `onewrite crash {line} --states {states}` ends with {code}: {said}")
         self.sound[line] = states
 
     def judged(self, mutant):
         """What caught the mutant, as (by, what), and whether its code ran at all."""
+        options, is_reached = self.options, False
+        if options.explorer:
+            for line in mutant.explore:
+                key = [self.program_digest, mutant.name, line, options.states, options.seed]
+                try:
+                    what, ran, states = self.notes.of(key, lambda: self.watched(mutant, self.explored, line))
+                except KilledFromOutside:
+                    print(f"{mutant.name}: `{line}` was killed from outside (no memory?), and says nothing", flush=True)
+                    continue
+                is_reached = is_reached or ran
+                if what:
+                    if states:
+                        self.expect_sound(line, states)
+                    return ("explorer", what), is_reached
+        if not self.tests:
+            return ("nothing", ""), is_reached
+        key = [self.tests_digest, mutant.name, options.patience]
+        (by, what), ran, _ = self.notes.of(key, lambda: self.watched(mutant, self.tested))
+        return (by, what), is_reached or ran
+
+    def watched(self, mutant, look, *of):
+        """What `look` finds with the mutant on, whether its code ran, and what else `look` tells."""
         with tempfile.TemporaryDirectory(prefix="onewrite-mutant-", ignore_cleanup_errors=True) as scratch:
             reached = pathlib.Path(scratch) / "reached"
             environment = {**os.environ, "ONEWRITE_MUTANT_REACHED": str(reached), "TMPDIR": scratch}
             environment["ONEWRITE_MUTANT"] = str(mutant.number)
-            caught = self.by_explorer(mutant, environment) or self.by_tests(mutant, environment)
-            return caught or ("nothing", ""), reached.exists()
+            found, told = look(mutant, environment, *of)
+            return found, reached.exists(), told
 
-    def by_explorer(self, mutant, environment):
-        if not self.options.explorer:
-            return None
-        for line in mutant.explore:
-            words = [*shlex.split(line), "--states", str(self.options.states), "--seed", str(self.options.seed)]
-            report = pathlib.Path(environment["TMPDIR"]) / "report.json"
-            command = [self.program, "--quiet", "crash", *words, "--jobs", "1", "--minimise", "0", "--json", report]
-            code, _ = run(command, environment, self.options.timeout)
-            if code == 1 and report.is_file():
-                found = json.loads(report.read_text())
-                self.expect_sound(line, found["states"])
-                promise = found["violations"][0]["promise"]
-                return "explorer", f"`{line}`, {promise} within {found['states']} states"
-            if code == -signal.SIGKILL:
-                print(f"{mutant.name}: `{line}` was killed from outside (no memory?), and says nothing", flush=True)
-            elif code not in (0, 1):
-                return "explorer", f"`{line}`, {'a hang' if code is None else f'exit code {code}'}"
-        return None
+    def explored(self, mutant, environment, line):
+        """What a workload shows of a mutant, and after how many states; nothing if it holds."""
+        words = [*shlex.split(line), "--states", str(self.options.states), "--seed", str(self.options.seed)]
+        report = pathlib.Path(environment["TMPDIR"]) / "report.json"
+        command = [self.program, "--quiet", "crash", *words, "--jobs", "1", "--minimise", "0", "--json", report]
+        code, _ = run(command, environment, self.options.timeout)
+        if code == 1 and report.is_file():
+            found = json.loads(report.read_text())
+            promise = found["violations"][0]["promise"]
+            return f"`{line}`, {promise} within {found['states']} states", found["states"]
+        if code == -signal.SIGKILL:
+            raise KilledFromOutside
+        if code not in (0, 1):
+            return f"`{line}`, {'a hang' if code is None else f'exit code {code}'}", 0
+        return "", 0
+
+    def tested(self, mutant, environment):
+        """What the tests show of a mutant."""
+        return self.by_tests(mutant, environment) or ("nothing", ""), 0
 
     def by_tests(self, mutant, environment):
         """The fastest test that fails, of those that reach the mutant's code."""

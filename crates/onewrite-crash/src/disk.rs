@@ -65,6 +65,23 @@ impl Medium {
     }
 }
 
+/// How long requests take: 20 to 120 µs each, and one of `slow_one_in` up to 10 ms, so that much happens beside it.
+pub(crate) struct Pace {
+    pub(crate) choices: Choices,
+    /// 0: none does.
+    pub(crate) slow_one_in: u64,
+}
+
+impl Pace {
+    /// Nanoseconds of the next request.
+    fn next(&mut self) -> u64 {
+        if self.slow_one_in > 0 && self.choices.chance(1, self.slow_one_in) {
+            return 500_000 + self.choices.below(9_500_000);
+        }
+        20_000 + self.choices.below(100_000)
+    }
+}
+
 /// See the module's head.
 pub(crate) struct Disk {
     geometry: Geometry,
@@ -72,7 +89,7 @@ pub(crate) struct Disk {
     /// Sorted by time of completion, then by order of submission.
     under_way: BTreeMap<(Nanos, u64), (Token, Request)>,
     submitted: u64,
-    pace: Option<Choices>,
+    pace: Option<Pace>,
     counters: Counters,
 }
 
@@ -89,9 +106,9 @@ impl Disk {
         }
     }
 
-    /// A disk whose requests take 20 to 120 µs each; `choices` decides.
-    pub(crate) fn paced(medium: &Rc<RefCell<Medium>>, geometry: &Geometry, choices: Choices) -> Disk {
-        Disk { pace: Some(choices), ..Disk::instant(medium, geometry) }
+    /// A disk whose requests take as long as `pace` says.
+    pub(crate) fn paced(medium: &Rc<RefCell<Medium>>, geometry: &Geometry, pace: Pace) -> Disk {
+        Disk { pace: Some(pace), ..Disk::instant(medium, geometry) }
     }
 
     fn carry_out(&self, operation: Operation) -> Outcome {
@@ -120,7 +137,7 @@ impl Device for Disk {
     }
 
     fn submit(&mut self, token: Token, request: Request, now: Nanos) {
-        let span = self.pace.as_mut().map_or(0, |pace| 20_000 + pace.below(100_000));
+        let span = self.pace.as_mut().map_or(0, Pace::next);
         self.counters.count(&request);
         self.under_way.insert((now + Nanos(span), self.submitted), (token, request));
         self.submitted += 1;

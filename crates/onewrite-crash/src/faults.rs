@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty, Recorded, RecordedEvent, Recording};
 use onewrite_block::mark::{self, Marks};
-use onewrite_block::{Choices, Executor, Image};
+use onewrite_block::{Executor, Image};
 use onewrite_fs::FsError;
 
 use crate::action::Workload;
@@ -185,8 +185,7 @@ impl<S: Subject> Explorer<'_, S> {
     fn run_with(&self, (base, tree): (&Image, &Tree), workload: &Workload, fault: Fault) -> Outcome {
         let (plan, recording) = (FaultPlan::of(fault), Rc::new(RefCell::new(Recording::default())));
         let medium = Medium::new(base.clone());
-        let pace = Choices::new(self.options.seed).stream("pace", 0);
-        let disk = Box::new(Disk::paced(&medium, &self.options.geometry, pace));
+        let disk = Box::new(Disk::paced(&medium, &self.options.geometry, self.options.pace()));
         let faulty = Box::new(Faulty::new(disk, Rc::clone(&plan)));
         let device = self.subject.layer(Box::new(Recorded::new(faulty, Rc::clone(&recording))));
         let history = Rc::new(RefCell::new(History::new(tree.clone())));
@@ -263,6 +262,9 @@ fn broken_in_the_run(outcome: &Outcome) -> Option<Breach> {
     }
     if outcome.failed == 0 && history.operations.iter().any(Operation::is_refused) {
         return breach("read-only although no request failed");
+    }
+    if history.operations.iter().any(Operation::is_commit_without_room) {
+        return breach("a commit of drafts found no room, though each change of theirs had been given it");
     }
     let late = changed_after_read_only(history)?;
     breach(&format!("`{late}` succeeded after the file system had turned read-only"))

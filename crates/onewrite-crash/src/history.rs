@@ -15,6 +15,7 @@
 //! empty, the second when the commit returns. A share may wait for a commit, too. It stays one operation, for only its
 //! own task changes its files meanwhile.
 
+use onewrite_block::Page;
 use onewrite_fs::FsError;
 
 use crate::action::Action;
@@ -44,6 +45,16 @@ pub(crate) enum Syncs {
     Shares,
 }
 
+/// What a read returned.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    pub(crate) node: NodeId,
+    /// Size of the file just before, in bytes.
+    pub(crate) size: u64,
+    /// Pages by number; those of holes may be missing.
+    pub(crate) pages: Vec<(u64, Page)>,
+}
+
 /// One operation of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
@@ -63,12 +74,19 @@ pub(crate) struct Operation {
     pub(crate) touched: Vec<NodeId>,
     /// The error that it got.
     pub(crate) error: Option<FsError>,
+    /// What it read, if it succeeded.
+    pub(crate) read: Option<Read>,
 }
 
 impl Operation {
     /// Whether it got the error that the file system is read-only.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self.error, Some(FsError::ReadOnly(_)))
+    }
+
+    /// Whether it is a commit of drafts for which there was no room.
+    pub(crate) fn is_commit_without_room(&self) -> bool {
+        matches!((&self.action, &self.error), (Action::Commit(_), Some(FsError::NoSpace { .. })))
     }
 
     /// Whether it got the error of a failing disk.
@@ -103,8 +121,8 @@ impl History {
         let begin = self.happenings.len();
         self.happenings.push(Happening::Begin(operation));
         let (steps, sought, syncs) = (Vec::new(), Syncs::Nothing, Syncs::Nothing);
-        let (end, failed, touched, error) = (None, None, Vec::new(), None);
-        self.operations.push(Operation { action, begin, end, failed, steps, sought, syncs, touched, error });
+        let (end, failed, touched, error, read) = (None, None, Vec::new(), None, None);
+        self.operations.push(Operation { action, begin, end, failed, steps, sought, syncs, touched, error, read });
         operation
     }
 

@@ -22,6 +22,8 @@
 mod candidates;
 mod checkpoint;
 mod combinations;
+mod nearest;
+mod of_steps;
 mod overwritten;
 mod pages;
 mod rolling;
@@ -36,7 +38,10 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use combinations::{COMBINATIONS_MAX, FAILED_COMBINATIONS_MAX, combinations};
-use pages::{is_mixed, is_seen};
+pub(crate) use of_steps::changes;
+use of_steps::{is_beside_content, lingers, sized};
+use pages::is_mixed;
+pub(crate) use pages::is_seen;
 use rolling::{BlockChange, Checkpoints, removals_before};
 
 use crate::hash::ZEROS;
@@ -68,8 +73,10 @@ pub enum Promise {
     Device,
     /// An error reaches the caller and nothing acknowledged is lost.
     Faults,
-    /// The mounted file system reads as what was done.
+    /// What was done is read: from the mounted file system, and from views of images that are not mounted.
     Reading,
+    /// On a healthy disk operations succeed, and an unmount leaves nothing to do.
+    Service,
 }
 
 /// An allowed tree: after `prefix` ended operations and, for each pair in `partial`, the first steps of an operation
@@ -78,6 +85,8 @@ struct Candidate {
     prefix: usize,
     partial: Vec<(usize, usize)>,
     full: u64,
+    /// Of its names, without what files are like.
+    skeleton: u64,
 }
 
 /// A content that was written to a page.
@@ -157,7 +166,7 @@ pub(crate) struct Judge<'a> {
     /// Indexed by number of happenings.
     ended_count: Vec<usize>,
     versions: BTreeMap<(NodeId, u64), Vec<Version>>,
-    /// Positions of the commits of drafts that changed a file's content.
+    /// Positions of the commits of drafts that changed a file's content, and of its shifts.
     commits: BTreeMap<NodeId, Vec<usize>>,
     checkpoints: Checkpoints,
 }
@@ -262,7 +271,7 @@ impl<'a> Judge<'a> {
             if self.promises.delays {
                 self.by_names.entry(listing.name_hash()).or_default().push(index);
             }
-            self.candidates.push(Candidate { prefix, partial, full });
+            self.candidates.push(Candidate { prefix, partial, full, skeleton: listing.skeleton_hash() });
         }
     }
 
@@ -295,10 +304,13 @@ impl<'a> Judge<'a> {
             self.note_shared_sizes(tree, (step, &grown), change);
             joins |= self.joins(step, sized(tree, step) != size, &touched);
             let is_committed = matches!(step, Step::Atomic(_));
-            if let Step::Atomic(steps) = step {
-                let nodes: BTreeSet<NodeId> = steps.iter().filter_map(Step::content_of).collect();
-                nodes.into_iter().for_each(|node| self.commits.entry(node).or_default().push(order));
-            }
+            let settled: BTreeSet<NodeId> = match step {
+                Step::Atomic(steps) => steps.iter().filter_map(Step::content_of).collect(),
+                // What was written before it is moved with the inode.
+                Step::Shift { node, .. } => BTreeSet::from([*node]),
+                _ => BTreeSet::new(),
+            };
+            settled.into_iter().for_each(|node| self.commits.entry(node).or_default().push(order));
             for Touched { node, index, page, hash, allocates } in touched {
                 let block = BlockChange::between(before.as_ref(), tree, (node, index));
                 let version = Version { order, begin: entry.begin, page, hash, allocates, block, is_committed };
@@ -405,6 +417,7 @@ impl<'a> Judge<'a> {
         match &found.problem {
             Some(Problem::Recovery(error)) => return Some(breach(Promise::Recovery, error.clone())),
             Some(Problem::Structure(finding)) => return Some(breach(Promise::Structure, finding.clone())),
+            Some(Problem::View(wrong)) => return Some(breach(Promise::Reading, wrong.clone())),
             None => (),
         }
         if let Keeps::Checkpoint(_) = self.promises.keeps {
@@ -417,6 +430,9 @@ impl<'a> Judge<'a> {
         let mut wrong = self.choose(first, found, happened)?;
         if self.promises.delays {
             wrong = self.choose(like(&self.by_names, found.names), found, happened)?;
+        }
+        if self.is_explained(found, happened) {
+            return None;
         }
         Some(match wrong {
             Wrong::Content(breach) => breach,
@@ -433,7 +449,11 @@ impl<'a> Judge<'a> {
             matching.iter().filter(begun).partition(|index| self.meets(&self.candidates[**index], obligations));
         let mut wrong = Wrong::Steps { short: short.first().map(|index| **index) };
         for index in &long {
-            let stale = if is_full { None } else { self.stale(**index, found, happened) };
+            let candidate = &self.candidates[**index];
+            let stale = match is_full || self.is_synced_prefix(candidate, found, happened) {
+                true => None,
+                false => self.stale((candidate, &self.listing(**index)), found, happened),
+            };
             match (stale, &wrong) {
                 (None, _) => return None,
                 (Some(stale), Wrong::Steps { .. }) => wrong = Wrong::Content(stale),
@@ -476,15 +496,16 @@ impl<'a> Judge<'a> {
         Breach { promise, what, difference: differences.min_by_key(Vec::len).unwrap_or_default() }
     }
 
-    /// The first page with content that is not allowed.
-    fn stale(&self, index: usize, found: &Found, happened: usize) -> Option<Breach> {
-        let candidate = &self.candidates[index];
+    /// Whether the tree is that of a prefix with its content, which includes all that was synced.
+    fn is_synced_prefix(&self, candidate: &Candidate, found: &Found, happened: usize) -> bool {
         let is_prefix = candidate.full == found.full && candidate.partial.is_empty();
         let is_synced = candidate.prefix >= self.obligations[happened].content;
-        if is_prefix && is_synced && self.promises.keeps == Keeps::Data {
-            return None;
-        }
-        let (listing, mut wrong) = (self.listing(index), Vec::new());
+        is_prefix && is_synced && self.promises.keeps == Keeps::Data
+    }
+
+    /// The first page with content that is not allowed.
+    fn stale(&self, (candidate, listing): (&Candidate, &Listing), found: &Found, happened: usize) -> Option<Breach> {
+        let mut wrong = Vec::new();
         for (path, item) in found.listing.items() {
             let ItemKind::File(content) = &item.kind else { continue };
             let node = NodeId(listing.owner(path).expect("shapes are equal") as u32);
@@ -503,7 +524,7 @@ impl<'a> Judge<'a> {
                 }));
             }
         }
-        wrong.extend(self.torn_shares(&listing, found, happened));
+        wrong.extend(self.torn_shares(listing, found, happened));
         let what = "content that the mode does not allow".into();
         (!wrong.is_empty()).then_some(Breach { promise: Promise::Content, what, difference: wrong })
     }
@@ -559,42 +580,4 @@ fn like(candidates: &FxHashMap<u64, Vec<usize>>, hash: u64) -> &[usize] {
 
 fn breach(promise: Promise, what: String) -> Breach {
     Breach { promise, what, difference: Vec::new() }
-}
-
-fn sized(tree: &Tree, step: &Step) -> u64 {
-    match step {
-        Step::Write { node, .. } | Step::Truncate { node, .. } | Step::Shift { node, .. } => tree.size(*node),
-        _ => 0,
-    }
-}
-
-/// Whether a sync of `node` has to make `step` durable: the content and creation of `node`, and its names if it is a
-/// directory.
-fn changes(step: &Step, node: NodeId) -> bool {
-    match step {
-        Step::Create { directory, node: made, .. } => *made == node || *directory == node,
-        Step::Write { node: written, .. }
-        | Step::Truncate { node: written, .. }
-        | Step::Zero { node: written, .. }
-        | Step::Free { node: written, .. }
-        | Step::Shift { node: written, .. }
-        | Step::SetAttributes { node: written, .. }
-        | Step::SetExtended { node: written, .. } => *written == node,
-        Step::Remove { directory, .. } | Step::Link { directory, .. } => *directory == node,
-        Step::Rename { from, to, .. } => from.0 == node || to.0 == node,
-        Step::Atomic(steps) => steps.iter().any(|step| changes(step, node)),
-        Step::Share(parts) => parts.iter().any(|part| part.target == node),
-    }
-}
-
-/// Whether a step changes only attributes; `fdatasync` need not make these durable.
-fn is_beside_content(step: &Step) -> bool {
-    matches!(step, Step::SetAttributes { .. } | Step::SetExtended { .. })
-}
-
-/// Whether an operation may continue after the transaction of this step, because later transactions free blocks in many
-/// pieces, or because it waits for the commit. Operations that end meanwhile may be in a later transaction too.
-fn lingers(step: &Step) -> bool {
-    let frees = matches!(step, Step::Truncate { .. } | Step::Free { .. } | Step::Remove { .. } | Step::Rename { .. });
-    frees || matches!(step, Step::Share(_) | Step::Shift { .. })
 }

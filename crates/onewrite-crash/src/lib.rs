@@ -25,6 +25,7 @@ mod aged;
 mod ahead;
 mod application;
 mod background;
+mod base;
 mod capturing;
 mod crash;
 mod cut;
@@ -71,6 +72,7 @@ mod survivors;
 mod trace;
 mod turns;
 mod verdict;
+mod view;
 mod walk;
 mod workload;
 mod write_log;
@@ -80,6 +82,7 @@ pub use application::{
     Application, ApplicationFailure, ApplicationReport, Check, Recorder, RecoveredTree, Verdict, explore_application,
 };
 pub use background::device_pages;
+pub use base::BaseImage;
 pub use crash::{crash, minimise, replay};
 pub use cut::DeviceCuts;
 pub use error::CrashError;

@@ -42,7 +42,10 @@ pub(crate) fn prepare<S: Subject>(
     workload: &Workload,
     options: &ExploreOptions,
 ) -> Result<(Image, Tree), CrashError> {
-    let mut state = (new_image(&**subject, options)?, Tree::of_directories(subject.directories()));
+    let mut state = match &options.base {
+        Some(base) => base.prepared(subject, workload, options)?,
+        None => (new_image(&**subject, options)?, Tree::of_directories(subject.directories())),
+    };
     for part in workload.setup.split_inclusive(|action| matches!(action, Action::Cut(_))) {
         state = match part {
             [actions @ .., Action::Cut(number)] => {

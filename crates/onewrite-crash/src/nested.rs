@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, Recording};
 use onewrite_block::mark;
-use onewrite_block::{Choices, Executor, Image};
+use onewrite_block::{Executor, Image};
 use onewrite_fs::FileSystem;
 
 use crate::disk::{Disk, Medium};
@@ -17,7 +17,7 @@ use crate::subject::{Purpose, Subject};
 pub(crate) fn record_recovery<S: Subject>(subject: &Rc<S>, image: &Image, options: &ExploreOptions) -> Recording {
     let recording = Rc::new(RefCell::new(Recording::default()));
     let medium = Medium::new(image.clone());
-    let disk = Disk::paced(&medium, &options.geometry, Choices::new(options.seed).stream("recovery", 0));
+    let disk = Disk::paced(&medium, &options.geometry, options.pace_of("recovery"));
     let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
     let executor = Executor::ideal();
     let port = executor.runtime().attach(subject.recovery_layer(recorded));

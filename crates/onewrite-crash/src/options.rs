@@ -1,9 +1,13 @@
 //! Options: the options of an exploration. The command that replays a failure contains all of them.
 
-use onewrite_block::{Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
+use std::sync::Arc;
+
+use onewrite_block::{Choices, Geometry, MIB, Nanos, PAGE_SIZE, TrimRead};
 use onewrite_fs::PolicyKind;
 
 use crate::action::Workload;
+use crate::base::BaseImage;
+use crate::disk::Pace;
 use crate::subject::{Flag, Mounting, Purpose};
 
 /// Name of the disk that is modelled by default.
@@ -24,6 +28,10 @@ pub struct ExploreOptions {
     pub checkpoint_age: Nanos,
     /// Whether writeback begins as soon as a tenth of the cache is dirty, as on a mount for programs.
     pub prompt_writeback: bool,
+    /// The image with which every workload begins; `None`: a new one of the subject's own.
+    pub base: Option<Arc<BaseImage>>,
+    /// On the modelled disk one of so many requests takes milliseconds, at random; 0: none does.
+    pub slow_one_in: u64,
     /// Promises of the modelled disk: FUA, what a power cut may lose, whether pages tear.
     pub geometry: Geometry,
     /// The seed of all random choices.
@@ -60,6 +68,8 @@ impl Default for ExploreOptions {
             commit_interval: Nanos::from_secs(5),
             checkpoint_age: Nanos::from_secs(30),
             prompt_writeback: false,
+            base: None,
+            slow_one_in: 0,
             geometry: Geometry {
                 fua: true,
                 trim_read: TrimRead::Zeros,
@@ -82,17 +92,19 @@ impl Default for ExploreOptions {
 }
 
 /// The command-line options, in the order of a replay command.
-const FLAGS: [&str; 18] = [
+const FLAGS: [&str; 20] = [
     "--fs",
     "--fsync-mode",
     "--clean",
     "--mode",
+    "--mkfs",
     "--size",
     "--journal-blocks",
     "--cache-pages",
     "--commit-interval",
     "--checkpoint-age",
     "--prompt-writeback",
+    "--slow-one-in",
     "--seed",
     "--device",
     "--cache-policy",
@@ -127,6 +139,16 @@ impl ExploreOptions {
             checkpoint_age: self.checkpoint_age,
             prompt_writeback: self.prompt_writeback,
         }
+    }
+
+    /// How long requests of the modelled disk take in a run.
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace_of("pace")
+    }
+
+    /// The same, by a stream of chance of its own.
+    pub(crate) fn pace_of(&self, stream: &str) -> Pace {
+        Pace { choices: Choices::new(self.seed).stream(stream, 0), slow_one_in: self.slow_one_in }
     }
 
     /// Whether a power cut may tear a page.
@@ -164,6 +186,11 @@ impl ExploreOptions {
         ];
         if self.prompt_writeback {
             flags.push(("--prompt-writeback", None));
+        }
+        let made = self.base.as_ref().map(|base| format!("'{}'", base.command().replace('\'', "'\\''")));
+        flags.extend(made.map(|command| ("--mkfs", Some(command))));
+        if self.slow_one_in > 0 {
+            flags.push(("--slow-one-in", Some(self.slow_one_in.to_string())));
         }
         if self.geometry.name != OWN_DISK {
             flags.push(("--device", Some(self.geometry.name.clone())));

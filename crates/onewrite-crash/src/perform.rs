@@ -36,7 +36,7 @@ pub(crate) fn recorded<S: Subject>(
     options: &ExploreOptions,
 ) -> Result<(History, Recording), CrashError> {
     let recording = Rc::new(RefCell::new(Recording::default()));
-    let disk = Disk::paced(medium, &options.geometry, Choices::new(options.seed).stream("pace", 0));
+    let disk = Disk::paced(medium, &options.geometry, options.pace());
     let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
     let device = subject.layer(in_memory(recorded));
     let history = perform(subject, device, (tree, &recording), workload, options.mounting(Purpose::Run))?;

@@ -16,9 +16,9 @@ use onewrite_fs::{
 
 use crate::action::{Action, AttributeChange, Workload, content, extended_value};
 use crate::hash::bytes_hash;
-use crate::history::{History, Operation, Syncs};
+use crate::history::{History, Operation, Read, Syncs};
 use crate::model::{Met, NewKind, NodeId, Step, Tree, by_pages, steps_of_allocation, steps_of_write};
-use crate::opened::Opened;
+use crate::opened::{DraftTable, Opened};
 use crate::reading::pages_of;
 use crate::subject::Subject;
 
@@ -27,6 +27,8 @@ struct State {
     /// The tree after the last operation that ended.
     tree: Tree,
     bound: BTreeMap<Ino, NodeId>,
+    /// Whether a task has ended and left files open.
+    keeps_open: bool,
     next_node: u32,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct Player<S: Subject> {
     runtime: Runtime,
     state: RefCell<State>,
     recording: Rc<RefCell<Recording>>,
+    /// The drafts of all tasks.
+    shared: DraftTable,
 }
 
 /// The steps and syncs of an action, and the inode that it makes.
@@ -66,6 +70,8 @@ pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     pub(crate) syncs: Option<Syncs>,
     pub(crate) made: Option<(Ino, NodeId)>,
+    /// What the action read.
+    pub(crate) read: Option<Read>,
 }
 
 impl<S: Subject> Player<S> {
@@ -76,8 +82,9 @@ impl<S: Subject> Player<S> {
         recording: Rc<RefCell<Recording>>,
     ) -> Rc<Player<S>> {
         let tree = history.initial.clone();
-        let state = State { history, tree, bound: BTreeMap::new(), next_node: 1 << 16 };
-        Rc::new(Player { subject, fs, runtime, state: RefCell::new(state), recording })
+        let state = State { history, tree, bound: BTreeMap::new(), keeps_open: false, next_node: 1 << 16 };
+        let (state, shared) = (RefCell::new(state), Rc::default());
+        Rc::new(Player { subject, fs, runtime, state, recording, shared })
     }
 
     pub(crate) fn history(&self) -> History {
@@ -127,6 +134,7 @@ impl<S: Subject> Player<S> {
         for task in started {
             task.await;
         }
+        self.end_drafts(&self.shared).await;
     }
 
     /// Unmounts; the history records a `sync`: once it ends, all earlier changes are durable.
@@ -150,7 +158,7 @@ impl<S: Subject> Player<S> {
     /// Performs the actions of one task in order. Stops when there is no space, so that a half-done action stays the
     /// last change of its files.
     async fn play(&self, actions: Vec<Action>) {
-        let mut open = Opened::default();
+        let mut open = Opened::beside(&self.shared);
         for action in actions {
             if let Some(span) = action.pause() {
                 self.runtime.sleep(span).await;
@@ -161,11 +169,12 @@ impl<S: Subject> Player<S> {
             }
         }
         // Files under odd numbers stay open until the unmount.
+        self.state.borrow_mut().keeps_open |= open.files.keys().any(|slot| slot % 2 == 1);
         for (ino, _) in open.files.into_iter().filter(|(slot, _)| slot % 2 == 0).map(|(_, file)| file) {
             // Recovery frees a file that cannot be released; the history does not depend on it.
             let _ = self.fs.release(ino).await;
         }
-        self.end_drafts(open.drafts).await;
+        self.end_drafts(open.drafts.own()).await;
     }
 
     /// Performs one action; returns whether there was space for it.
@@ -197,6 +206,7 @@ impl<S: Subject> Player<S> {
         entry.sought = plan.syncs.unwrap_or(Syncs::Nothing);
         entry.syncs = if outcome.is_ok() { entry.sought } else { Syncs::Nothing };
         entry.error = outcome.as_ref().err().cloned();
+        entry.read = plan.read.filter(|_| outcome.is_ok());
         let may_be_half = matches!(
             outcome,
             Err(FsError::NoSpace { .. } | FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })
@@ -240,6 +250,11 @@ impl<S: Subject> Player<S> {
     /// The tree after the last operation that ended.
     pub(crate) fn tree(&self) -> Tree {
         self.state.borrow().tree.clone()
+    }
+
+    /// Whether files are open although all tasks have ended.
+    pub(crate) fn keeps_files_open(&self) -> bool {
+        self.state.borrow().keeps_open
     }
 
     fn mark(&self) {
@@ -292,14 +307,12 @@ impl<S: Subject> Player<S> {
                 .await
             }
             Action::Read(file) => {
-                let (ino, _) = self.target(file, open).await?;
-                let size = fs.attributes(ino).await?.size;
-                pages_of(fs, (ino, size), Manner::default()).await.map(drop)
+                let target = self.target(file, open).await?;
+                self.read(target, Manner::default(), plan).await
             }
             Action::ReadDirect(file) => {
-                let (ino, _) = self.target(file, open).await?;
-                let length = fs.attributes(ino).await?.size.next_multiple_of(PAGE_SIZE as u64);
-                pages_of(fs, (ino, length), Manner { direct: true, once: false }).await.map(drop)
+                let target = self.target(file, open).await?;
+                self.read(target, Manner { direct: true, once: false }, plan).await
             }
             Action::Append { file, length, seed } => {
                 let target = self.target(file, open).await?;
@@ -380,8 +393,8 @@ impl<S: Subject> Player<S> {
                 fs.sync().await
             }
             Action::Draft(slot, change) => self.draft(*slot, change, open, plan).await,
-            Action::Abort(slots) => self.abort(slots, &mut open.drafts).await,
-            Action::EndDraft(slot) => self.end_draft(*slot, &mut open.drafts).await,
+            Action::Abort(slots) => self.abort(slots, &open.drafts).await,
+            Action::EndDraft(slot) => self.end_draft(*slot, &open.drafts).await,
             Action::Share { parts, lazily } => self.share(parts, *lazily, open, plan).await,
             // `perform` carries commits out, `lives` cuts.
             Action::Commit(_) | Action::Pause(_) | Action::Cut(_) => Ok(()),
@@ -398,6 +411,15 @@ impl<S: Subject> Player<S> {
             NewKind::Symlink(target) => self.fs.symlink(at, name.as_bytes(), target.as_bytes()).await?,
         };
         plan.made = Some((ino, node));
+        Ok(())
+    }
+
+    /// Reads a whole file; directly up to the end of its last page.
+    async fn read(&self, (ino, node): (Ino, NodeId), manner: Manner, plan: &mut Plan) -> FsResult<()> {
+        let size = self.fs.attributes(ino).await?.size;
+        let length = if manner.direct { size.next_multiple_of(PAGE_SIZE as u64) } else { size };
+        let pages = pages_of(&*self.fs, (ino, length), manner).await?;
+        plan.read = Some(Read { node, size, pages });
         Ok(())
     }
 

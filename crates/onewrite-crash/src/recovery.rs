@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use onewrite_block::mark::{self, Marks};
 use onewrite_block::{Executor, Image, Lpn};
-use onewrite_fs::{Attributes, FileKind, FileSystem, FsError, FsResult, Ino, Manner};
+use onewrite_fs::{Attributes, FileKind, FileSystem, FileView, FsError, FsResult, Ino, Manner};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::action::{Action, Workload};
@@ -24,9 +24,13 @@ use crate::reading::pages_of;
 use crate::reads::{OutcomesByReads, Reads};
 use crate::states::{PageHashes, Sum};
 use crate::subject::{Purpose, Replayed, Subject};
+use crate::view::{viewed, wrong_in_view};
 
 /// Most images kept in memory; then all are dropped.
 const REMEMBERED_MAX: usize = 20_000;
+
+/// Of so many states one is looked at through a view, too.
+const VIEWED_EVERY: u64 = 16;
 
 /// Of outcomes found by their reads, each such one is recovered all the same, and must be what was found.
 const DOUBTED_EVERY: u64 = 512;
@@ -37,11 +41,18 @@ pub(crate) struct Found {
     pub(crate) full: u64,
     pub(crate) shape: u64,
     pub(crate) names: u64,
+    pub(crate) skeleton: u64,
     pub(crate) listing: Rc<Listing>,
     /// Why recovery failed, or what a checker found.
     pub(crate) problem: Option<Problem>,
     /// The marks that mount and unmount reached.
     pub(crate) reached: Marks,
+}
+
+impl Found {
+    fn copy(&self) -> Found {
+        Found { listing: Rc::clone(&self.listing), problem: self.problem.clone(), ..*self }
+    }
 }
 
 /// A broken promise that is found without the model.
@@ -51,6 +62,8 @@ pub(crate) enum Problem {
     Recovery(String),
     /// A checker found something.
     Structure(String),
+    /// A view of the state, which writes nothing, shows another tree than its mount.
+    View(String),
 }
 
 /// A recovered state.
@@ -135,6 +148,26 @@ impl<'a, S: Subject> Recoverer<'a, S> {
 
     /// Recovers `image`, whose hash is `sum`.
     pub(crate) fn recover(&mut self, image: Image, sum: Sum, log: &FxHashSet<Lpn>) -> Outcome {
+        let viewed = sum.all.is_multiple_of(VIEWED_EVERY).then(|| image.clone());
+        let outcome = self.recover_unseen(image, sum, log);
+        match viewed.and_then(|image| self.wrong_view(&image, &outcome.found)) {
+            Some(wrong) => {
+                Outcome { found: Rc::new(Found { problem: Some(wrong), ..outcome.found.copy() }), ..outcome }
+            }
+            None => outcome,
+        }
+    }
+
+    /// What a view of `image` shows otherwise than its mount, which found `found`.
+    fn wrong_view(&self, image: &Image, found: &Found) -> Option<Problem> {
+        if found.problem.is_some() {
+            return None;
+        }
+        let viewed = viewed(&self.subject, image, &self.options.geometry, self.extended);
+        wrong_in_view(&found.listing, viewed).map(Problem::View)
+    }
+
+    fn recover_unseen(&mut self, image: Image, sum: Sum, log: &FxHashSet<Lpn>) -> Outcome {
         if !self.subject.is_known_by_reads() {
             return self.recover_anew(image, sum, log, None).0;
         }
@@ -222,8 +255,9 @@ impl<'a, S: Subject> Recoverer<'a, S> {
         };
         let problem = self.finding(&image, reads).map(Problem::Structure);
         let (full, shape, names) = (listing.full_hash(), listing.shape_hash(), listing.name_hash());
+        let skeleton = listing.skeleton_hash();
         let listing = Rc::clone(self.listings.entry(full).or_insert_with(|| Rc::new(listing)));
-        Found { full, shape, names, listing, problem, reached: Marks::NONE }
+        Found { full, shape, names, skeleton, listing, problem, reached: Marks::NONE }
     }
 
     /// Mounts and unmounts an image; returns its tree and the new image.
@@ -264,7 +298,7 @@ impl<'a, S: Subject> Recoverer<'a, S> {
 
 fn failed(error: String) -> Found {
     let problem = Some(Problem::Recovery(error));
-    Found { full: 0, shape: 0, names: 0, listing: Rc::default(), problem, reached: Marks::NONE }
+    Found { full: 0, shape: 0, names: 0, skeleton: 0, listing: Rc::default(), problem, reached: Marks::NONE }
 }
 
 /// The hash of the blocks outside the log, after recovery wrote to them.
@@ -280,7 +314,7 @@ fn home_sum(before: &Image, medium: &Medium, mut sum: Sum, log: &FxHashSet<Lpn>)
 }
 
 /// Everything that is visible from the root. Each name that a directory lists must be found there, too.
-pub(crate) async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsResult<Listing> {
+pub(crate) async fn read_tree<F: FileView>(fs: &F, extended: Extended) -> FsResult<Listing> {
     let mut listing = Listing::default();
     let mut pending = vec![(String::new(), fs.root())];
     while let Some((path, directory)) = pending.pop() {
@@ -307,13 +341,16 @@ pub(crate) async fn read_tree<F: FileSystem>(fs: &F, extended: Extended) -> FsRe
     Ok(listing)
 }
 
-async fn read_item<F: FileSystem>(fs: &F, ino: Ino, extended: Extended) -> FsResult<Item> {
+async fn read_item<F: FileView>(fs: &F, ino: Ino, extended: Extended) -> FsResult<Item> {
     let attributes = fs.attributes(ino).await?;
     Ok(Item::new(match attributes.kind {
         FileKind::Directory => ItemKind::Directory(read_attributes(fs, &attributes, extended).await?),
         FileKind::Symlink => {
             let target = String::from_utf8_lossy(&fs.read_link(ino).await?).into_owned();
             ItemKind::Symlink(target, read_attributes(fs, &attributes, extended).await?)
+        }
+        FileKind::Regular if fs.read(ino, attributes.size, 1, Manner::default()).await?.length > 0 => {
+            ItemKind::Other("a file that gives bytes behind its end".into())
         }
         FileKind::Regular => ItemKind::File(read_content(fs, &attributes, extended).await?),
         other => ItemKind::Other(format!("{other:?}")),
@@ -323,11 +360,7 @@ async fn read_item<F: FileSystem>(fs: &F, ino: Ino, extended: Extended) -> FsRes
 /// Seconds since 1970: later times come from the run's clock; workloads set earlier times.
 const CLOCK_MIN: i64 = 1_000_000_000;
 
-async fn read_attributes<F: FileSystem>(
-    fs: &F,
-    attributes: &Attributes,
-    extended: Extended,
-) -> FsResult<FileAttributes> {
+async fn read_attributes<F: FileView>(fs: &F, attributes: &Attributes, extended: Extended) -> FsResult<FileAttributes> {
     let Attributes { ino, permissions, uid, gid, .. } = *attributes;
     let names = if extended == Extended::Some { fs.extended_attributes(ino).await? } else { Vec::new() };
     let mut extended = BTreeMap::new();
@@ -339,7 +372,7 @@ async fn read_attributes<F: FileSystem>(
     Ok(FileAttributes { permissions, uid, gid, accessed: by_hand.map(|seconds| seconds as u32), extended })
 }
 
-async fn read_content<F: FileSystem>(fs: &F, attributes: &Attributes, extended: Extended) -> FsResult<FileContent> {
+async fn read_content<F: FileView>(fs: &F, attributes: &Attributes, extended: Extended) -> FsResult<FileContent> {
     let (ino, size) = (attributes.ino, attributes.size);
     let pages = pages_of(fs, (ino, size), Manner::default()).await?;
     let pages = pages.into_iter().filter(|(_, page)| !page.is_zeros()).map(|(index, page)| {

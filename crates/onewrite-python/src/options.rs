@@ -91,10 +91,13 @@ impl Options {
         self.take("commit_interval", &mut experiment.commit_interval, size::span)?;
         self.take("checkpoint_age", &mut experiment.checkpoint_age, size::span)?;
         self.take("prompt_writeback", &mut experiment.prompt_writeback, flag)?;
+        self.take("slow_one_in", &mut experiment.slow_one_in, some(parsed))?;
+        self.take("mkfs", &mut experiment.mkfs, some(text))?;
         self.take("states", &mut experiment.states, size::count)?;
         self.take("seed", &mut experiment.seed, parsed)?;
         self.take("e2fsck_every", &mut experiment.e2fsck_every, parsed)?;
         self.take("thorough_every", &mut experiment.thorough_every, some(parsed))?;
+        self.take("nested_every", &mut experiment.nested_every, some(parsed))?;
         self.take("torn_pages", &mut experiment.torn_pages, flag)?;
         self.take("torn_shares", &mut experiment.torn_shares, flag)?;
         self.take("faults", &mut experiment.faults, flag)?;

@@ -495,6 +495,13 @@ pub struct Crash {
     /// Begin to write pages out as soon as a tenth of the cache is dirty, as a mount does; else every five seconds.
     #[arg(long)]
     pub prompt_writeback: bool,
+    /// Let one of N requests of the modelled disk take up to 10 ms, at random; the others take 20 to 120 us.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub slow_one_in: Option<u64>,
+    /// Begin with an image that this shell command makes in the file `$IMAGE`, which has the size of --size:
+    /// `mkfs.f2fs -q -f $IMAGE`.
+    #[arg(long, value_name = "COMMAND")]
+    pub mkfs: Option<String>,
     /// Distinct states to judge.
     #[arg(long, value_name = "COUNT", value_parser = size::count::<u64>, default_value_t = 10_000)]
     pub states: u64,
@@ -509,6 +516,9 @@ pub struct Crash {
     /// [default: 15, of scarce 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub thorough_every: Option<u64>,
+    /// Cut the recovery, too, of one in N of the states in which it replays something; 0: of none [default: 50].
+    #[arg(long, value_name = "N")]
+    pub nested_every: Option<u64>,
     /// Let pages tear: a surviving page may have some new and some old sectors.
     #[arg(long)]
     pub torn_pages: bool,

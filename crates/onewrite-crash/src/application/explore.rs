@@ -158,6 +158,7 @@ impl<S: Subject> Exploration<'_, S> {
         match &found.problem {
             Some(Problem::Recovery(text)) => return Ok(Err(format!("the file system cannot be recovered: {text}"))),
             Some(Problem::Structure(text)) => return Ok(Err(format!("the file system is damaged: {text}"))),
+            Some(Problem::View(text)) => return Ok(Err(format!("the file system is read wrongly: {text}"))),
             None => (),
         }
         let key = (found.full, moment.acknowledged);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Recorded, RecordedEvent, Recording};
-use onewrite_block::{Choices, Device, Image};
+use onewrite_block::{Device, Image};
 
 use super::Application;
 use crate::disk::{Disk, Medium};
@@ -27,8 +27,7 @@ impl Recorder {
     pub fn new<S: Subject>(subject: &S, options: &ExploreOptions) -> Result<(Recorder, Box<dyn Device>), CrashError> {
         let base = new_image(subject, options)?;
         let recording = Rc::new(RefCell::new(Recording::default()));
-        let pace = Choices::new(options.seed).stream("pace", 0);
-        let disk = Disk::paced(&Medium::new(base.clone()), &options.geometry, pace);
+        let disk = Disk::paced(&Medium::new(base.clone()), &options.geometry, options.pace());
         let recorded = Box::new(Recorded::new(Box::new(disk), Rc::clone(&recording)));
         Ok((Recorder { base, recording }, subject.layer(recorded)))
     }

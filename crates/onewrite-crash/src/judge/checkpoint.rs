@@ -99,10 +99,13 @@ impl Judge<'_> {
         let first = self.candidates.partition_point(|candidate| candidate.prefix < needed);
         let begun = |index: &usize| self.is_begun(&self.candidates[*index], happened);
         let known = Some(last).filter(|last| (first..self.candidates.len()).contains(last));
-        let all = known.into_iter().chain(first..self.candidates.len());
+        // The names of most trees are those of their checkpoint; others have files that syncs brought back, too.
+        let is_alike = |index: &usize| self.candidates[*index].skeleton == found.skeleton;
+        let (alike, others) = (first..self.candidates.len()).filter(begun).partition::<Vec<usize>, _>(is_alike);
+        let all = known.filter(begun).into_iter().chain(alike).chain(others);
         let misses = |index: usize| self.misses(index, found, happened);
         let mut nearest: Option<Misses> = None;
-        for index in all.filter(begun) {
+        for index in all {
             let misses = misses(index);
             if misses.count() == 0 {
                 self.checkpoints.last.set(index);

@@ -17,7 +17,7 @@ pub(super) fn is_mixed(page: &Page, versions: &[Page], visible: usize) -> bool {
 }
 
 /// Whether this version of a page has the hash `found` when only its first `visible` bytes are in the file.
-pub(super) fn is_seen((page, hash): (Page, u64), found: u64, visible: usize) -> bool {
+pub(crate) fn is_seen((page, hash): (Page, u64), found: u64, visible: usize) -> bool {
     hash == found || visible < PAGE_SIZE && cut(page, visible) == found
 }
 

@@ -100,14 +100,24 @@ impl Item {
         Item { kind, group: 0 }
     }
 
-    fn name_hash(&self) -> u64 {
+    /// Hash of everything but a file's content and size.
+    pub(crate) fn name_hash(&self) -> u64 {
         match &self.kind {
             ItemKind::File(content) => mixed(mixed(2, content.attributes.hash()), self.group),
             _ => self.shape_hash(),
         }
     }
 
-    fn shape_hash(&self) -> u64 {
+    /// Hash of everything but what a file is like: its attributes, size and content.
+    fn skeleton_hash(&self) -> u64 {
+        match &self.kind {
+            ItemKind::File(_) => mixed(5, self.group),
+            _ => self.shape_hash(),
+        }
+    }
+
+    /// Hash of everything but content.
+    pub(crate) fn shape_hash(&self) -> u64 {
         let kind = match &self.kind {
             ItemKind::Directory(attributes) => mixed(1, attributes.hash()),
             ItemKind::File(content) => mixed(mixed(2, content.attributes.hash()), content.size),
@@ -117,7 +127,8 @@ impl Item {
         mixed(kind, self.group)
     }
 
-    fn full_hash(&self) -> u64 {
+    /// Hash of everything.
+    pub(crate) fn full_hash(&self) -> u64 {
         match &self.kind {
             ItemKind::File(content) => mixed(self.shape_hash(), content.hash()),
             _ => self.shape_hash(),
@@ -191,6 +202,11 @@ impl Listing {
         self.hash(Item::name_hash)
     }
 
+    /// Hash of names, kinds, links, link targets, and attributes of what is no file.
+    pub(crate) fn skeleton_hash(&self) -> u64 {
+        self.hash(Item::skeleton_hash)
+    }
+
     /// Hash of names, kinds, sizes, links and attributes: everything but content.
     pub(crate) fn shape_hash(&self) -> u64 {
         self.hash(Item::shape_hash)
@@ -199,6 +215,13 @@ impl Listing {
     /// Hash of everything.
     pub(crate) fn full_hash(&self) -> u64 {
         self.hash(Item::full_hash)
+    }
+
+    /// Number of paths that only one of two listings has, or at which `of` differs.
+    pub(crate) fn distance(&self, found: &Listing, of: impl Fn(&Item) -> u64) -> usize {
+        let differs = |(path, item): &(&str, &Item)| found.item(path).is_none_or(|other| of(other) != of(item));
+        let extra = found.items().filter(|(path, _)| self.item(path).is_none());
+        self.items().filter(differs).count() + extra.count()
     }
 
     /// The difference to the recovered listing, a line for each path: `-` only expected, `+` only found.

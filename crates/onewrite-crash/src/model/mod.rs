@@ -4,6 +4,7 @@
 //! file system's operations document it. [`Listing`] is the outside view of a tree. The model and a recovered image
 //! have the same form of listing, so that the two can be compared and their difference shown.
 
+mod given;
 mod listing;
 mod shared;
 mod steps;

@@ -142,7 +142,7 @@ pub(crate) struct Touched {
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+pub(super) enum Node {
     File { size: u64, pages: Pages, attributes: FileAttributes },
     Directory { names: BTreeMap<String, NodeId>, attributes: FileAttributes },
     Symlink { target: String, attributes: FileAttributes },
@@ -151,7 +151,7 @@ enum Node {
 /// See the module's head. A clone shares unchanged nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    nodes: BTreeMap<NodeId, Rc<Node>>,
+    pub(super) nodes: BTreeMap<NodeId, Rc<Node>>,
 }
 
 impl Tree {

@@ -90,6 +90,7 @@ pub struct Altered<S, A> {
 
 impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
     type Fs = S::Fs;
+    type View = S::View;
     type Memory = S::Memory;
 
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
@@ -121,6 +122,14 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
 
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
         self.change.stranger_finding(&self.sound, image)
+    }
+
+    async fn view(&self, port: &DevicePort) -> FsResult<Option<S::View>> {
+        self.sound.view(port).await
+    }
+
+    fn left_to_do(&self, image: &Image) -> Option<String> {
+        self.sound.left_to_do(image)
     }
 
     fn check(&self, fs: &S::Fs) -> Result<(), String> {

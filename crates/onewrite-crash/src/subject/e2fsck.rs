@@ -4,7 +4,7 @@ use std::io;
 
 use onewrite_block::Image;
 
-use super::saved::{Saved, checker};
+use super::saved::{Saved, tool};
 use crate::error::CrashError;
 
 /// What `e2fsck` finds wrong with an unmounted image.
@@ -17,7 +17,7 @@ pub(super) fn finding(image: &Image) -> Result<Option<String>, CrashError> {
 
 fn check(image: &Image) -> io::Result<Option<String>> {
     let saved = Saved::new(image)?;
-    let output = checker("e2fsck").arg("-fn").arg(saved.path()).output()?;
+    let output = tool("e2fsck").arg("-fn").arg(saved.path()).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok((!output.status.success()).then(|| format!("e2fsck: {said}")))
 }

@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use onewrite_block::{Choices, DevicePort, Image, Lpn, PAGE_SIZE, Page};
 use onewrite_fs::BlockNo;
-use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, check};
+use onewrite_fs::check::{CheckOptions, ReadBlocks, ReadError, Report, check};
 use onewrite_fs::ext4::mkfs::{MkfsOptions, plan};
+use onewrite_fs::ext4::view::{ImageView, ViewOptions};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, Scope, replay_with, step_end};
 use onewrite_fs::journal::{EvictionSpot, UnpackedChunks};
 use onewrite_fs::{AtomicFiles, DraftId, FsResult, SharePages, ShareRange};
@@ -59,6 +60,7 @@ impl Ext4Subject {
 
 impl Subject for Ext4Subject {
     type Fs = Ext4;
+    type View = ImageView;
     type Memory = UnpackedChunks;
 
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
@@ -90,18 +92,21 @@ impl Subject for Ext4Subject {
     }
 
     fn findings(&self, image: &Image, _: &mut dyn FnMut(Lpn)) -> Vec<String> {
-        let reader = AtRest(image);
-        let options = CheckOptions { findings_max: FINDINGS_MAX };
-        let mut check = std::pin::pin!(check(&reader, &options));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let std::task::Poll::Ready(report) = check.as_mut().poll(&mut context) else {
-            unreachable!("reading memory does not wait")
-        };
-        report.findings.iter().map(ToString::to_string).collect()
+        checked(image).findings.iter().map(ToString::to_string).collect()
     }
 
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
         e2fsck::finding(image)
+    }
+
+    async fn view(&self, port: &DevicePort) -> FsResult<Option<ImageView>> {
+        ImageView::open(port, ViewOptions::default()).await.map(Some)
+    }
+
+    fn left_to_do(&self, image: &Image) -> Option<String> {
+        let report = checked(image);
+        let log = report.needs_recovery.then(|| "a log to replay".to_owned());
+        log.or_else(|| (report.orphans > 0).then(|| format!("{} unlinked inodes to remove", report.orphans)))
     }
 
     fn check(&self, fs: &Ext4) -> Result<(), String> {
@@ -170,6 +175,17 @@ impl Subject for Ext4Subject {
     async fn share_lazily(&self, fs: &Ext4, ranges: &[ShareRange]) -> FsResult<()> {
         fs.share_lazily(ranges).await
     }
+}
+
+fn checked(image: &Image) -> Report {
+    let reader = AtRest(image);
+    let options = CheckOptions { findings_max: FINDINGS_MAX };
+    let mut check = std::pin::pin!(check(&reader, &options));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(report) = check.as_mut().poll(&mut context) else {
+        unreachable!("reading memory does not wait")
+    };
+    report
 }
 
 struct AtRest<'a>(&'a Image);

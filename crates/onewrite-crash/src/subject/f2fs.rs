@@ -6,8 +6,9 @@
 use std::rc::Rc;
 
 use onewrite_block::{Cause, Choices, DevicePort, Executor, Image, Lpn, PAGE_SIZE, Page, Zones};
-use onewrite_fs::f2fs::check::{CheckOptions, check};
+use onewrite_fs::f2fs::check::{CheckOptions, Report, check};
 use onewrite_fs::f2fs::mkfs::{MkfsOptions, plan};
+use onewrite_fs::f2fs::view::F2fsView;
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, FsyncMode, LogMode};
 use onewrite_fs::{AtomicFiles, DraftId, FsResult, step_end};
 
@@ -86,6 +87,7 @@ impl F2fsSubject {
 
 impl Subject for F2fsSubject {
     type Fs = F2fs;
+    type View = F2fsView;
     type Memory = ();
 
     fn format(&self, image: &mut Image, choices: &Choices) -> Result<(), CrashError> {
@@ -123,17 +125,9 @@ impl Subject for F2fsSubject {
     }
 
     fn findings(&self, image: &Image, looked: &mut dyn FnMut(Lpn)) -> Vec<String> {
-        let medium = Medium::watched(image.clone(), Some(Reads::default()));
-        let executor = Executor::ideal();
-        let geometry = onewrite_block::Geometry::plain("checked", image.pages());
-        let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &geometry)));
-        let work = async move { check(&port, &CheckOptions { findings_max: FINDINGS_MAX }).await };
-        let outcome = executor.block_on(work);
-        medium.borrow().reads.iter().for_each(|reads| reads.pages().for_each(&mut *looked));
-        match outcome {
-            Ok(Ok(report)) => report.findings.iter().map(ToString::to_string).collect(),
-            Ok(Err(error)) => vec![error.to_string()],
-            Err(halt) => vec![halt.to_string()],
+        match checked(image, looked) {
+            Ok(report) => report.findings.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error],
         }
     }
 
@@ -143,6 +137,16 @@ impl Subject for F2fsSubject {
 
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError> {
         fsck_f2fs::finding(image)
+    }
+
+    async fn view(&self, port: &DevicePort) -> FsResult<Option<F2fsView>> {
+        let view = F2fsView::open(port).await?;
+        Ok((view.unseen_fsyncs() == 0).then_some(view))
+    }
+
+    fn left_to_do(&self, image: &Image) -> Option<String> {
+        let report = checked(image, &mut |_| ()).ok()?;
+        (report.orphans > 0).then(|| format!("{} unlinked inodes to remove", report.orphans))
     }
 
     fn check(&self, fs: &F2fs) -> Result<(), String> {
@@ -203,4 +207,16 @@ impl Subject for F2fsSubject {
         let in_place = (self.in_place_below > 0).then(|| ("--ipu", Some(self.in_place_below.to_string())));
         always.into_iter().chain(by_share).chain(mode).chain(in_place).chain(staged).collect()
     }
+}
+
+/// Checks an image; tells `looked` of each page that the checker reads.
+fn checked(image: &Image, looked: &mut dyn FnMut(Lpn)) -> Result<Report, String> {
+    let medium = Medium::watched(image.clone(), Some(Reads::default()));
+    let executor = Executor::ideal();
+    let geometry = onewrite_block::Geometry::plain("checked", image.pages());
+    let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &geometry)));
+    let work = async move { check(&port, &CheckOptions { findings_max: FINDINGS_MAX }).await };
+    let outcome = executor.block_on(work);
+    medium.borrow().reads.iter().for_each(|reads| reads.pages().for_each(&mut *looked));
+    outcome.map_err(|halt| halt.to_string())?.map_err(|error| error.to_string())
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use onewrite_block::Image;
 
-use super::saved::{Saved, checker};
+use super::saved::{Saved, tool};
 use crate::error::CrashError;
 
 /// What `fsck.f2fs` finds wrong with an unmounted image. It ends with 0 whatever it finds, and says so in its lines.
@@ -17,7 +17,7 @@ pub(super) fn finding(image: &Image) -> Result<Option<String>, CrashError> {
 
 fn check(image: &Image) -> io::Result<Option<String>> {
     let saved = Saved::new(image)?;
-    let output = checker("fsck.f2fs").arg("--dry-run").arg(saved.path()).output()?;
+    let output = tool("fsck.f2fs").arg("--dry-run").arg(saved.path()).output()?;
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     let wrong: Vec<&str> = said.lines().filter(|line| line.contains("[Fail]") || line.contains("[ASSERT]")).collect();
     Ok(match (output.status.success(), wrong.is_empty()) {

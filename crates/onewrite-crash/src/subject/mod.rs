@@ -10,12 +10,12 @@ mod e2fsck;
 mod ext4;
 mod f2fs;
 mod fsck_f2fs;
-mod saved;
+pub(crate) mod saved;
 
 use std::rc::Rc;
 
 use onewrite_block::{Cause, Choices, Device, DevicePort, Image, Lpn, Nanos};
-use onewrite_fs::{DraftId, FileSystem, FsError, FsResult, Ino, PolicyKind, RenameManner, ShareRange};
+use onewrite_fs::{DraftId, FileSystem, FileView, FsError, FsResult, Ino, PolicyKind, RenameManner, ShareRange};
 
 pub use altered::{Alter, Altered};
 pub use draft_change::{DraftChange, DraftChanged};
@@ -116,6 +116,8 @@ pub type Name<'n> = (Ino, &'n [u8]);
 pub trait Subject: 'static {
     /// The mounted file system.
     type Fs: FileSystem + 'static;
+    /// A view of an image that is not mounted.
+    type View: FileView + 'static;
     /// What recoveries of states of one run may remember of each other, to do the same work once.
     type Memory: Default + 'static;
 
@@ -155,6 +157,13 @@ pub trait Subject: 'static {
     /// # Errors
     /// If the checker cannot be run.
     fn stranger_finding(&self, image: &Image) -> Result<Option<String>, CrashError>;
+
+    /// Opens an image that is not mounted, for reading alone. Returns `None` if the view does not show all that a mount
+    /// would.
+    async fn view(&self, port: &DevicePort) -> FsResult<Option<Self::View>>;
+
+    /// What an image that was unmounted without an error leaves for the next mount to do; `None` if nothing.
+    fn left_to_do(&self, image: &Image) -> Option<String>;
 
     /// Verifies the invariants of a mounted file system in memory.
     ///

@@ -1,4 +1,4 @@
-//! Saved: an image in a file without a name, for a foreign checker.
+//! Saved: an image in a file without a name, for foreign programs.
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,14 @@ use onewrite_block::{Image, PAGE_SIZE};
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// An image in a file without a name: the kernel frees it however the process ends.
-pub(super) struct Saved(File);
+pub(crate) struct Saved(File);
 
 impl Saved {
     /// Writes an image to a file; pages of zeros stay holes.
     ///
     /// # Errors
     /// Those of the directory for temporary files.
-    pub(super) fn new(image: &Image) -> io::Result<Saved> {
+    pub(crate) fn new(image: &Image) -> io::Result<Saved> {
         let file = nameless()?;
         file.set_len(image.pages() * PAGE_SIZE as u64)?;
         for (lpn, page) in image.written() {
@@ -31,8 +31,13 @@ impl Saved {
         Ok(Saved(file))
     }
 
+    /// The file.
+    pub(crate) fn file(&mut self) -> &mut File {
+        &mut self.0
+    }
+
     /// A path to the file, while it is open.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
 }
@@ -46,7 +51,7 @@ fn nameless() -> io::Result<File> {
 }
 
 /// A command that prints English and is found where not every user looks: in `/usr/sbin` and `/sbin`, too.
-pub(super) fn checker(tool: &str) -> Command {
+pub(crate) fn tool(tool: &str) -> Command {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new(tool);
     command.env("PATH", search).env("LC_ALL", "C");

@@ -210,7 +210,7 @@ fn what_a_foreign_checker_found_is_minimised_and_replayed() {
     const FINICKY: Altered<Ext4Subject, Finicky> = Altered { sound: Ext4Subject::new(Mode::Data), change: Finicky };
     let text = "create /a; append /a 5000 1; fsync /a; mkdir /d; create /d/needle; fsync /d; append /a 300 2; fsync /a \
                 | create /b; append /b 9000 3; fsync /b; rename /b /c";
-    let options = ExploreOptions { e2fsck_every: 20, ..ExploreOptions::default() };
+    let options = ExploreOptions { e2fsck_every: 20, reads_mounted: false, ..ExploreOptions::default() };
     let plan = CrashPlan::new(&options);
     let workload = std::iter::once(text.parse::<Workload>().expect("workload"));
     let mut report = crash(FINICKY, workload, plan, |_| ()).expect("the run");

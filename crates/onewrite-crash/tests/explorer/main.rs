@@ -5,6 +5,7 @@
 mod support;
 
 mod application;
+mod conduct;
 mod crash;
 mod devices;
 mod drafts;

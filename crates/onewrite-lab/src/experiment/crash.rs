@@ -1,11 +1,12 @@
 //! Crash: what an exploration of crash states is made of, as people name it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use onewrite_block::{Geometry, HostProfile, MIB, Nanos, PAGE_SIZE, PowerCut};
 use onewrite_crash::{
-    CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Guided, Keeps, MakeDevice, Report, Stage, Subject,
+    BaseImage, CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Guided, Keeps, MakeDevice, Report, Stage, Subject,
     SwarmMachine, Violation, Workload, WorkloadSpec, device_pages,
 };
 use onewrite_device::{Layer, Profile};
@@ -82,6 +83,10 @@ pub struct CrashExperiment {
     pub checkpoint_age: Duration,
     /// Whether writeback begins as soon as a tenth of the cache is dirty.
     pub prompt_writeback: bool,
+    /// On the modelled disk one of so many requests takes milliseconds.
+    pub slow_one_in: Option<u64>,
+    /// A shell command that makes the image with which workloads begin, in the file `$IMAGE`.
+    pub mkfs: Option<String>,
     /// Distinct states to judge.
     pub states: u64,
     /// The seed of all chance.
@@ -91,6 +96,8 @@ pub struct CrashExperiment {
     /// Of an endless series, one of so many workloads is judged at every place, the others at some; by default
     /// 15, but 1 for `scarce`, whose runs are long.
     pub thorough_every: Option<u64>,
+    /// Of the states that replay something, the recovery of one in so many is cut; by default 50, and 0 cuts none.
+    pub nested_every: Option<u64>,
     /// Whether pages tear.
     pub torn_pages: bool,
     /// Whether SHAREs tear.
@@ -149,10 +156,13 @@ impl CrashExperiment {
             commit_interval: Duration::from_millis(50),
             checkpoint_age: Duration::from_millis(200),
             prompt_writeback: false,
+            slow_one_in: None,
+            mkfs: None,
             states: 10_000,
             seed: 1,
             e2fsck_every: 1000,
             thorough_every: None,
+            nested_every: None,
             torn_pages: false,
             torn_shares: false,
             faults: false,
@@ -271,6 +281,16 @@ impl CrashExperiment {
         }
     }
 
+    /// The image of another program, if one is asked for.
+    fn base(&self, size_bytes: u64) -> Result<Option<Arc<BaseImage>>, LabError> {
+        let given = [("--stage", self.stage.is_some()), ("--journal-blocks", self.journal_blocks.is_some())];
+        let Some(command) = &self.mkfs else { return Ok(None) };
+        if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            return refused(format!("{option} is for images of onewrite's own mkfs, and --mkfs names another"));
+        }
+        Ok(Some(Arc::new(BaseImage::made_by(command, size_bytes)?)))
+    }
+
     fn options(&self, subject: Explored, profile: Option<&Profile>) -> Result<(ExploreOptions, Vec<String>), LabError> {
         let least = match subject {
             Explored::Ext4(_) => 32 * MIB,
@@ -280,6 +300,7 @@ impl CrashExperiment {
         };
         let factor = self.swarm_machine().map_or(1, |machine| machine.size_factor);
         let size_bytes = self.size.unwrap_or(least * factor);
+        let defaults = ExploreOptions::default();
         let plain = ExploreOptions {
             size_bytes,
             cache_pages: self.cache_pages,
@@ -287,11 +308,14 @@ impl CrashExperiment {
             commit_interval: Nanos(self.commit_interval.as_nanos() as u64),
             checkpoint_age: Nanos(self.checkpoint_age.as_nanos() as u64),
             prompt_writeback: self.prompt_writeback,
+            slow_one_in: self.slow_one_in.unwrap_or(0),
+            base: self.base(size_bytes)?,
             seed: self.seed,
             states_max: self.states,
             e2fsck_every: self.e2fsck_every,
             thorough_every: self.thorough_every()?,
-            ..ExploreOptions::default()
+            nested_every: self.nested_every.unwrap_or(defaults.nested_every),
+            ..defaults
         };
         let geometry = match profile {
             Some(profile) if has_zones(Some(profile)) => zoned(profile, subject, size_bytes)?.geometry().clone(),

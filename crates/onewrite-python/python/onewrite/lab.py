@@ -102,6 +102,9 @@ class CrashOptions(DeviceOptions, total=False):
     seed: int
     e2fsck_every: int
     thorough_every: int
+    nested_every: int
+    slow_one_in: int
+    mkfs: str
     torn_pages: bool
     torn_shares: bool
     faults: bool

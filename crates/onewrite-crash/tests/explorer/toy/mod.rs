@@ -28,6 +28,7 @@ struct ToySubject {
 
 impl Subject for ToySubject {
     type Fs = Toy;
+    type View = Toy;
     type Memory = ();
 
     fn format(&self, image: &mut Image, _: &Choices) -> Result<(), CrashError> {
@@ -54,6 +55,14 @@ impl Subject for ToySubject {
 
     fn stranger_finding(&self, _: &Image) -> Result<Option<String>, CrashError> {
         Ok(None)
+    }
+
+    async fn view(&self, _: &DevicePort) -> FsResult<Option<Toy>> {
+        Ok(None)
+    }
+
+    fn left_to_do(&self, _: &Image) -> Option<String> {
+        None
     }
 
     fn check(&self, fs: &Toy) -> Result<(), String> {

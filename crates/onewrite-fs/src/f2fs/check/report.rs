@@ -33,6 +33,8 @@ pub struct Report {
     pub is_of_stage_alone: bool,
     /// Inodes that were found.
     pub used_inodes: u64,
+    /// Unlinked inodes that wait for removal.
+    pub orphans: u64,
     /// Blocks of the main area that were found, reserved ones included.
     pub used_blocks: u64,
     findings_max: usize,

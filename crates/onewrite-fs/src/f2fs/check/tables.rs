@@ -118,6 +118,7 @@ impl Checker {
             self.report.add(Place::Current, "the list of orphans names a number that no file has");
         }
         self.orphans.dedup();
+        self.report.orphans = self.orphans.len() as u64;
         Ok(())
     }
 }

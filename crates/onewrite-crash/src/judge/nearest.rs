@@ -1,0 +1,60 @@
+//! Nearest: which steps of the operations under way are done, seen from the tree that was found.
+//!
+//! An operation that failed is under way for ever, and where blocks run out each page of a write is a step. So of
+//! several such operations there are more combinations than can be tried in advance. Each one changes paths of its own,
+//! so the tree that was found tells of each how far it came.
+
+use super::{Candidate, Judge};
+use crate::model::{Item, Listing};
+use crate::recovery::Found;
+use crate::subject::Keeps;
+
+impl Judge<'_> {
+    /// Whether parts of operations under way, some of which failed, explain a tree that no candidate matches.
+    pub(super) fn is_explained(&self, found: &Found, happened: usize) -> bool {
+        if self.failed.is_empty() {
+            return false;
+        }
+        let (obligations, ended) = (&self.obligations[happened], self.history.ended());
+        (obligations.prefix..=self.ended_count[happened]).any(|prefix| {
+            let (candidate, listing) = self.nearest((prefix, &ended), found, happened);
+            self.meets(&candidate, obligations) && self.fits((&candidate, &listing), found, happened)
+        })
+    }
+
+    /// Takes as many steps of each operation as bring the tree nearest to that which was found.
+    fn nearest(&self, (prefix, ended): (usize, &[usize]), found: &Found, happened: usize) -> (Candidate, Listing) {
+        let (mut tree, mut partial) = (self.trees[prefix].clone(), Vec::new());
+        let mut distance = tree.listing().distance(&found.listing, self.compared());
+        for operation in self.under_way(happened, prefix, ended) {
+            let (mut further, mut taken) = (tree.clone(), 0);
+            for (count, step) in (1..).zip(&self.operation(operation).steps) {
+                if further.apply(step).is_none() {
+                    break;
+                }
+                let now = further.listing().distance(&found.listing, self.compared());
+                if now < distance {
+                    (distance, taken, tree) = (now, count, further.clone());
+                }
+            }
+            partial.extend((taken > 0).then_some((operation, taken)));
+        }
+        let listing = tree.listing();
+        let (full, skeleton) = (listing.full_hash(), listing.skeleton_hash());
+        (Candidate { prefix, partial, full, skeleton }, listing)
+    }
+
+    /// What of an item the mode promises to be that of a prefix.
+    fn compared(&self) -> fn(&Item) -> u64 {
+        match self.promises.keeps {
+            Keeps::Version => Item::full_hash,
+            _ if self.promises.delays => Item::name_hash,
+            _ => Item::shape_hash,
+        }
+    }
+
+    fn fits(&self, (candidate, listing): (&Candidate, &Listing), found: &Found, happened: usize) -> bool {
+        let is_like = listing.distance(&found.listing, self.compared()) == 0;
+        is_like && (self.keeps_versions() || self.stale((candidate, listing), found, happened).is_none())
+    }
+}
