@@ -10,7 +10,8 @@ pub enum CrashError {
     /// The text of a workload is invalid.
     #[error(
         "workload `{text}`: {reason}; there are ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
-         atomic:OPERATIONS, shares:OPERATIONS, swarm:OPERATIONS, lives:OPERATIONS, scarce:ROUNDS and script:ACTIONS"
+         atomic:OPERATIONS, shares:OPERATIONS, swarm:OPERATIONS, lives:OPERATIONS, scarce:ROUNDS, full-log:SYNCS and \
+         script:ACTIONS"
     )]
     Workload {
         /// The given text.

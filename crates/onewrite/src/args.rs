@@ -424,9 +424,10 @@ pub struct Crash {
     /// atomic files, in modes that log content and on F2FS), `shares:OPERATIONS` (with shared pages),
     /// `swarm:OPERATIONS` (each draws its kinds of operation, the seed its image and log, if not given),
     /// `lives:OPERATIONS` (each begins with what a power cut left of an earlier life), `guided:OPERATIONS` (each
-    /// reaches a mark that none before it did), `scarce:ROUNDS` (few free segments of F2FS), a fio job file,
-    /// `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`, `script:ACTIONS` (see docs/crash-model.md), or
-    /// `sqlite:JOURNAL_MODE[:SYNCHRONOUS][:attached]` (databases that SQLite judges, see docs/sqlite.md).
+    /// reaches a mark that none before it did), `scarce:ROUNDS` (few free segments of F2FS), `full-log:SYNCS` (a few
+    /// free blocks of the log), a fio job file, `varmail`, `fileserver`, `webserver`, `webproxy`, `postmark`,
+    /// `script:ACTIONS` (see docs/crash-model.md), or `sqlite:JOURNAL_MODE[:SYNCHRONOUS][:attached]` (databases that
+    /// SQLite judges, see docs/sqlite.md).
     #[arg(required_unless_present = "run")]
     pub workload: Option<String>,
     /// Instead of a workload, run this shell line on a mount, with the mount as working directory, and judge what a

@@ -4,12 +4,14 @@
 //! workloads with N operations of several tasks each. `random-all:N` is the same with every kind of operation,
 //! `atomic:N` with drafts of atomic files, `shares:N` with shares of pages; `swarm:N` draws its kinds of operation anew
 //! for each workload; `lives:N` begins with what a power cut left of an earlier life. `scarce:N` is a series with N
-//! rounds of writes on an image with few free segments, for F2FS. `script:…` is one workload in text form. [`Guided`]
-//! is `guided:N`: it needs to know how workloads run.
+//! rounds of writes on an image with few free segments, for F2FS; `full-log:N` one with N small syncs where the log has
+//! a few blocks left. `script:…` is one workload in text form. [`Guided`] is `guided:N`: it needs to know how workloads
+//! run.
 
 mod ace;
 mod beside;
 mod drafts;
+mod full_log;
 mod guided;
 mod lives;
 mod magic;
@@ -40,6 +42,8 @@ pub enum WorkloadSpec {
     Random(Operations, usize),
     /// Rounds of writes where few segments are free.
     Scarce(u64),
+    /// Small syncs beside a long one where the log is nearly full.
+    FullLog(u64),
     /// This workload.
     Script(Workload),
 }
@@ -48,20 +52,22 @@ impl WorkloadSpec {
     /// Whether `name` begins as those of this kind do; it may still be refused.
     pub fn is_named(name: &str) -> bool {
         let kind = name.split_once(':').map(|(kind, _)| kind);
-        kind.is_some_and(|kind| matches!(kind, "ace" | "scarce" | "script") || Operations::from_name(kind).is_some())
+        kind.is_some_and(|kind| {
+            matches!(kind, "ace" | "scarce" | "full-log" | "script") || Operations::from_name(kind).is_some()
+        })
     }
 
     /// The forms of all names, for messages.
     pub fn forms() -> String {
         let random = Operations::ALL.map(|operations| format!("{}:OPERATIONS, ", operations.name())).concat();
-        format!("ace:1, ace:2, ace:3, {random}guided:OPERATIONS, scarce:ROUNDS, script:ACTIONS")
+        format!("ace:1, ace:2, ace:3, {random}guided:OPERATIONS, scarce:ROUNDS, full-log:SYNCS, script:ACTIONS")
     }
 
     /// The number of workloads; `None` if the series is endless.
     pub fn count(&self) -> Option<usize> {
         match self {
             WorkloadSpec::Ace(length) => Some(ace::count(*length)),
-            WorkloadSpec::Random(..) | WorkloadSpec::Scarce(_) => None,
+            WorkloadSpec::Random(..) | WorkloadSpec::Scarce(_) | WorkloadSpec::FullLog(_) => None,
             WorkloadSpec::Script(_) => Some(1),
         }
     }
@@ -97,6 +103,10 @@ impl WorkloadSpec {
                 let rounds = *rounds;
                 Box::new((0..).map(move |number| scarce::workload(rounds, seed, number)))
             }
+            WorkloadSpec::FullLog(syncs) => {
+                let (log, syncs) = (full_log::Log::of(subject), *syncs);
+                Box::new((0..).map(move |number| full_log::workload(log, syncs, (seed, number))))
+            }
             WorkloadSpec::Script(workload) => Box::new(std::iter::once(workload.clone())),
         }
     }
@@ -108,6 +118,7 @@ impl fmt::Display for WorkloadSpec {
             WorkloadSpec::Ace(length) => write!(f, "ace:{length}"),
             WorkloadSpec::Random(operations, actions) => write!(f, "{}:{actions}", operations.name()),
             WorkloadSpec::Scarce(rounds) => write!(f, "scarce:{rounds}"),
+            WorkloadSpec::FullLog(syncs) => write!(f, "full-log:{syncs}"),
             WorkloadSpec::Script(workload) => write!(f, "script:{workload}"),
         }
     }
@@ -133,6 +144,10 @@ impl FromStr for WorkloadSpec {
             "scarce" => match rest.parse() {
                 Ok(rounds @ 1..=1000) => Ok(WorkloadSpec::Scarce(rounds)),
                 _ => Err(refuse("1 to 1000 rounds are needed")),
+            },
+            "full-log" => match rest.parse() {
+                Ok(syncs @ 1..=1000) => Ok(WorkloadSpec::FullLog(syncs)),
+                _ => Err(refuse("1 to 1000 syncs are needed")),
             },
             "script" => {
                 let workload: Workload = rest.parse()?;
@@ -165,6 +180,7 @@ mod tests {
             "swarm:80",
             "lives:80",
             "scarce:5",
+            "full-log:9",
             "script:create /a; sync",
             "script:create /a >> sync",
         ] {
@@ -176,6 +192,7 @@ mod tests {
             "random-all:x",
             "atomic:0",
             "scarce:0",
+            "full-log:x",
             "tree",
             "script:frob",
             "script:",
@@ -198,6 +215,7 @@ mod tests {
             "swarm:50",
             "lives:50",
             "scarce:3",
+            "full-log:4",
         ] {
             let spec: WorkloadSpec = name.parse().unwrap();
             let subject = Ext4Subject::new("data".parse().unwrap());

@@ -22,7 +22,7 @@ enum Wrong {
     Reads,
     /// Reads of content fail.
     Fails,
-    /// The superblock is never written.
+    /// The superblock is not written where it says that no log waits for its replay.
     Superblock,
 }
 
@@ -42,7 +42,7 @@ impl Device for WrongDisk {
             (Wrong::Reads | Wrong::Fails, Operation::Read { .. }) if request.cause == Cause::Data => {
                 self.reads.push(token);
             }
-            (Wrong::Superblock, Operation::Write { start: Lpn(0), .. }) => {
+            (Wrong::Superblock, Operation::Write { start: Lpn(0), pages, .. }) if !says_recover(&pages[0]) => {
                 request = Request::read(Lpn(0), 1, Cause::Metadata);
             }
             _ => (),
@@ -74,6 +74,11 @@ impl Device for WrongDisk {
     fn reset_counters(&mut self) {
         self.inner.reset_counters();
     }
+}
+
+/// Whether a superblock has the flag `RECOVER` among its incompatible features.
+fn says_recover(page: &Page) -> bool {
+    page.bytes()[1024 + 0x60] & 4 != 0
 }
 
 impl<S: Subject> Alter<S> for Wrong {
