@@ -20,7 +20,7 @@ use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::{DataAddress, FormatError, Nid, Place};
 use crate::f2fs::space::Owner;
 use crate::f2fs::stage::format::Mapped;
-use crate::pages::{Backing, DirtyBytes, Lookup, Outcome, Run, Target};
+use crate::pages::{Backing, DirtyBytes, Lookup, Outcome, PAGE_BYTES, PagedFile, Run, Target};
 
 /// The slots that name a run of dirty pages.
 pub(in crate::f2fs) struct Found {
@@ -119,7 +119,9 @@ impl Backing for Volume {
         let is_moving = self.cleaner().is_moving(file, pages.start);
         onewrite_block::reached!("moved page goes to the cold log", is_moving);
         let kind = if is_moving { LogKind::ColdData } else { Volume::log_of_content(file) };
-        let most = slot.left.min(pages.end - pages.start);
+        // Behind its end a file has no dirty pages, unless it is about to grow.
+        let end = pages.end.min(file.size().div_ceil(PAGE_BYTES)).max(pages.start + 1);
+        let most = slot.left.min(end - pages.start);
         if let DataAddress::Block(block) = self.maps().address(&slot)
             && file.is_in_place()
             && !is_moving

@@ -39,9 +39,11 @@ impl Nodes<'_> {
 
     /// Notes that the node of `file` lacks its newest fields.
     pub(super) fn note_unsaved(&self, file: &File) {
-        file.note_unsaved();
         self.note_touched(file.number());
-        self.files.add_unsaved(file.number());
+        if !file.is_unsaved() {
+            file.note_unsaved();
+            self.files.add_unsaved(file.number());
+        }
     }
 
     /// Puts the fields of `file` into its node.

@@ -3,10 +3,14 @@
 use super::file::File;
 use super::views::Maps;
 use crate::api::{FsError, FsResult};
+use crate::f2fs::format::inode::NUMBERS;
 use crate::f2fs::format::node::{self, FOOTER_OFFSET, NodeRole, POINTERS};
 use crate::f2fs::format::path::{NodePath, blocks_max};
 use crate::f2fs::format::{DataAddress, Nid};
 use crate::pages::PAGE_BYTES;
+
+/// Slots that are passed over at once if they say nothing: most files are small.
+const SLOTS_TOGETHER: u64 = 16;
 
 /// The place in a node that names a block of a file. The node is in memory at least until the next wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +112,23 @@ impl Maps<'_> {
         NodeSlot { node, index: path.slot, at, left: (slots - path.slot) as u64 }
     }
 
+    /// The slot of a file's first block.
+    pub(super) fn first_slot(&self, file: &File) -> NodeSlot {
+        let shape = file.shape();
+        NodeSlot { node: file.number(), index: 0, at: shape.address_at(0), left: shape.address_count() as u64 }
+    }
+
+    /// Whether the inode names further nodes of its map. The inode is in memory then at least until the next wait.
+    ///
+    /// # Errors
+    /// Device errors and damage.
+    pub(super) async fn has_nodes(&self, file: &File) -> FsResult<bool> {
+        self.nodes().load_node(file.number(), file.number(), 0).await?;
+        let names_some =
+            |bytes: &onewrite_block::PageBytes| bytes[NUMBERS..FOOTER_OFFSET].iter().any(|byte| *byte != 0);
+        self.nodes().read_node(file.number(), |bytes| FsResult::Ok(names_some(bytes)))
+    }
+
     /// Number `slot` of a node that is in memory.
     fn number_in(&self, node: Nid, owner: Nid, slot: usize) -> FsResult<Nid> {
         let at = number_at(NodeRole::of(node, owner), slot);
@@ -164,8 +185,10 @@ impl Maps<'_> {
     pub(super) fn addresses(&self, first: &NodeSlot, count: u64) -> Vec<(NodeSlot, DataAddress)> {
         debug_assert!(count <= first.left, "{count} slots of a node");
         let read = |bytes: &onewrite_block::PageBytes| {
-            let words = bytes[first.at..].chunks_exact(4).take(count as usize);
-            let said = (0..).zip(words).filter(|(_, word)| *word != [0; 4]);
+            let parts = bytes[first.at..][..4 * count as usize].chunks(4 * SLOTS_TOGETHER as usize);
+            let parts = (0..).zip(parts).filter(|(_, part)| **part != [0; 4 * SLOTS_TOGETHER as usize][..part.len()]);
+            let words = parts.flat_map(|(index, part)| (index * SLOTS_TOGETHER..).zip(part.chunks_exact(4)));
+            let said = words.filter(|(_, word)| *word != [0; 4]);
             let addresses = said.map(|(behind, word)| {
                 let address = u32::from_le_bytes(word.try_into().expect("four bytes"));
                 (first.behind(behind), DataAddress::from_disk(address))

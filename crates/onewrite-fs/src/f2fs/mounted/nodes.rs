@@ -42,17 +42,15 @@ impl Nodes<'_> {
     pub(super) async fn load_node(&self, nid: Nid, owner: Nid, offset: u32) -> FsResult<()> {
         let key = node_key(nid);
         loop {
+            if let Some(outcome) = self.expect_loaded(&NamedNode { nid, owner, offset }) {
+                return Ok(outcome?);
+            }
             if !self.layout.contains_node(nid) {
                 return Err(FormatError::field(Place::Node(nid), "nid", nid.0, "there is no such number").into());
             }
             let entry = self.nat_entry(nid).await?;
             if self.pages.holds(key) {
-                if self.numbers.borrow().known(nid).is_none() {
-                    continue;
-                }
-                return self.read_node(nid, |bytes| {
-                    expect_owner(&node::footer(&bytes[..]), &entry, &NamedNode { nid, owner, offset })
-                });
+                continue;
             }
             let DataAddress::Block(block) = entry.address else {
                 return Err(FsError::NotFound(format!("node {nid} (its number is free)")));
@@ -74,6 +72,13 @@ impl Nodes<'_> {
                 self.pages.insert(key, page);
             }
         }
+    }
+
+    /// Whether the node is what its name says; `None` if it or its entry is not in memory.
+    fn expect_loaded(&self, node: &NamedNode) -> Option<Result<(), FormatError>> {
+        let page = self.pages.peek(node_key(node.nid))?;
+        let entry = self.numbers.borrow().known(node.nid)?;
+        Some(expect_owner(&node::footer(&page.bytes()[..]), &entry, node))
     }
 
     /// Reads a node that is in memory.

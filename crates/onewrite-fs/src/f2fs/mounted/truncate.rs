@@ -107,22 +107,43 @@ impl Contents<'_> {
         let owner = file.number();
         self.pages.discard(owner.0.into(), 0..u64::MAX);
         self.pages.wait_for_writes(&**file).await;
-        if matches!(file.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink) && !file.is_inline() {
-            self.free_pages(file, 0..u64::MAX).await?;
+        let is_mapped = matches!(file.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink);
+        let is_mapped = is_mapped && !file.is_inline();
+        if is_mapped && self.maps().has_nodes(file).await? {
+            self.free_pages(file, file.shape().address_count() as u64..u64::MAX).await?;
         }
-        self.pages.dirty_files().forget(&**file);
         let attributes = Nid(file.raw().i_xattr_nid.get());
         if attributes.is_some() {
             self.nodes().load_node(attributes, owner, XATTR_OFFSET).await?;
             self.nodes().drop_node(attributes, owner);
         }
+        self.nodes().load_node(owner, owner, 0).await?;
+        if is_mapped {
+            self.give_back_named(file);
+        }
+        self.pages.dirty_files().forget(&**file);
         file.note_deleted();
         self.files.remove(owner);
         self.orphans.remove(owner);
-        self.nodes().load_node(owner, owner, 0).await?;
         self.nodes().drop_node(owner, owner);
         self.note_gone(owner);
         Ok(())
+    }
+
+    /// Gives back the blocks that an inode in memory names. The inode is dropped before the next wait, so it stays as it
+    /// is.
+    fn give_back_named(&self, file: &File) {
+        // Cleaning may have brought a page back.
+        self.pages.discard(file.number().0.into(), 0..u64::MAX);
+        let first = self.maps().first_slot(file);
+        let named = self.maps().addresses(&first, first.left);
+        let mut space = self.space.borrow_mut();
+        for (_, address) in &named {
+            if let DataAddress::Block(block) = address {
+                space.give_back(*block);
+            }
+        }
+        space.unreserve(named.len() as u64);
     }
 
     /// Takes one link from a file that lost a name; a directory loses all. Deletes it if it has none left and nobody
@@ -130,18 +151,17 @@ impl Contents<'_> {
     pub(super) async fn drop_link(&self, file: &Rc<File>) -> FsResult<()> {
         let left = if file.is_directory() { 0 } else { file.links().saturating_sub(1) };
         file.change_raw(|raw| raw.i_links.set(left));
+        if left == 0 && !file.is_open() {
+            return self.delete(file).await.inspect_err(|_| self.stamp_changed(file));
+        }
         self.stamp_changed(file);
         // The nodes of an fsync do not say which names are gone.
         file.bind_to(self.version());
-        onewrite_block::reached!("nameless file of F2FS stays open", left == 0 && file.is_open());
-        match (left, file.is_open()) {
-            (0, false) => self.delete(file).await,
-            (0, true) => {
-                self.orphans.insert(file.number());
-                Ok(())
-            }
-            _ => Ok(()),
+        onewrite_block::reached!("nameless file of F2FS stays open", left == 0);
+        if left == 0 {
+            self.orphans.insert(file.number());
         }
+        Ok(())
     }
 
     /// Ends one open of a file.

@@ -84,7 +84,9 @@ impl Space {
         let log = self.log(kind);
         let start = usize::from(log.position.next);
         let end = BLOCKS.min(start + most as usize);
-        (start..end).take_while(|index| self.is_open(log.segment(), *index)).count() as u64
+        let (segment, taken) = (&self.segments[log.segment().0 as usize], self.taken.get(&log.segment()));
+        let is_open = |index: &usize| segment.is_open(*index) && taken.is_none_or(|taken| !taken.has(*index));
+        (start..end).take_while(is_open).count() as u64
     }
 
     /// Whether a log may take block `index` of a segment.
