@@ -171,6 +171,17 @@ impl Pages {
         self.cache.borrow_mut().page_mut(key).map(|page| change(page.bytes_mut()))
     }
 
+    /// Changes a page that is pinned and gives it as it is then; does not count as an access.
+    ///
+    /// # Panics
+    /// If it is not in memory.
+    pub(crate) fn change_pinned(&self, key: PageKey, change: impl FnOnce(&mut PageBytes)) -> Page {
+        let mut cache = self.cache.borrow_mut();
+        let page = cache.peek_mut(key).expect("a pinned page is in memory");
+        change(page.bytes_mut());
+        page.clone()
+    }
+
     /// Inserts a clean page, or replaces the content of the page in memory.
     pub fn insert(&self, key: PageKey, page: Page) {
         self.cache.borrow_mut().insert(key, page);

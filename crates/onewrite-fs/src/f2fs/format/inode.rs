@@ -7,6 +7,8 @@
 //!
 //! Extra attributes take the first words of the addresses, extended attributes the last ones.
 
+use std::ops::Deref;
+
 use onewrite_block::crc32_le;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -161,9 +163,9 @@ impl Shape {
     }
 }
 
-/// A decoded inode; it keeps its block for addresses and inline content.
+/// What an inode says but for addresses and content.
 #[derive(Clone, Debug)]
-pub struct Inode {
+pub struct Head {
     /// Its number.
     pub number: Nid,
     /// The fields.
@@ -172,8 +174,24 @@ pub struct Inode {
     pub kind: FileKind,
     /// Creation, if it keeps one.
     pub created: Option<Timestamp>,
-    block: Vec<u8>,
+    /// The device that a device node names.
+    pub device: DeviceNumber,
     shape: Shape,
+}
+
+/// A decoded inode: its head, and its block for addresses and inline content.
+#[derive(Clone, Debug)]
+pub struct Inode {
+    head: Head,
+    block: Vec<u8>,
+}
+
+impl Deref for Inode {
+    type Target = Head;
+
+    fn deref(&self) -> &Head {
+        &self.head
+    }
 }
 
 /// Whether the block of inode `number` has the right checksum; true where the image has none. A block that is torn or
@@ -186,7 +204,7 @@ pub fn is_whole(block: &[u8], number: Nid, layout: &Layout) -> bool {
     !layout.features.contains(Features::INODE_CHECKSUM) || found == checksum(block, number, layout)
 }
 
-impl Inode {
+impl Head {
     /// Decodes the block of an inode, with its footer. Verifies the checksum if the image has them.
     ///
     /// # Errors
@@ -195,23 +213,23 @@ impl Inode {
     ///
     /// # Panics
     /// If `block` has not 4096 bytes.
-    pub fn decode(block: &[u8], number: Nid, layout: &Layout) -> Result<Inode, FormatError> {
-        let inode = Inode::decode_unverified(block, number, layout)?;
-        if inode.has_checksum(layout) {
+    pub fn decode(block: &[u8], number: Nid, layout: &Layout) -> Result<Head, FormatError> {
+        let head = Head::decode_unverified(block, number, layout)?;
+        if head.has_checksum(layout) {
             let found = u32::from_le_bytes(block[CHECKSUM].try_into().expect("four bytes"));
             expect_checksum(Place::Inode(number), found, checksum(block, number, layout))?;
         }
-        Ok(inode)
+        Ok(head)
     }
 
-    /// As [`Inode::decode`], without the checksum.
+    /// As [`Head::decode`], without the checksum.
     ///
     /// # Errors
-    /// As [`Inode::decode`].
+    /// As [`Head::decode`].
     ///
     /// # Panics
     /// If `block` has not 4096 bytes.
-    pub fn decode_unverified(block: &[u8], number: Nid, layout: &Layout) -> Result<Inode, FormatError> {
+    pub fn decode_unverified(block: &[u8], number: Nid, layout: &Layout) -> Result<Head, FormatError> {
         assert_eq!(block.len(), 4096, "a block");
         let (raw, rest) = RawInode::read_from_prefix(block).expect("an inode fits");
         let place = Place::Inode(number);
@@ -243,10 +261,11 @@ impl Inode {
         }
         let knows_birth = extra_words * 4 >= size_of::<RawExtra>() && layout.features.contains(Features::INODE_CRTIME);
         let created = knows_birth.then(|| timestamp(extra.i_crtime, extra.i_crtime_nsec));
-        let inode =
-            Inode { number, raw, kind, created, block: block.to_vec(), shape: Shape { extra_words, xattr_words } };
-        inode.check()?;
-        Ok(inode)
+        let shape = Shape { extra_words, xattr_words };
+        let device = device_in(&block[shape.content_range()], kind);
+        let head = Head { number, raw, kind, created, device, shape };
+        head.check()?;
+        Ok(head)
     }
 
     fn check(&self) -> Result<(), FormatError> {
@@ -315,6 +334,35 @@ impl Inode {
         self.shape
     }
 
+    /// The node of further extended attributes.
+    pub fn xattr_node(&self) -> Nid {
+        Nid(self.raw.i_xattr_nid.get())
+    }
+}
+
+impl Inode {
+    /// As [`Head::decode`].
+    ///
+    /// # Errors
+    /// As [`Head::decode`].
+    ///
+    /// # Panics
+    /// If `block` has not 4096 bytes.
+    pub fn decode(block: &[u8], number: Nid, layout: &Layout) -> Result<Inode, FormatError> {
+        Ok(Inode { head: Head::decode(block, number, layout)?, block: block.to_vec() })
+    }
+
+    /// As [`Head::decode_unverified`].
+    ///
+    /// # Errors
+    /// As [`Head::decode`].
+    ///
+    /// # Panics
+    /// If `block` has not 4096 bytes.
+    pub fn decode_unverified(block: &[u8], number: Nid, layout: &Layout) -> Result<Inode, FormatError> {
+        Ok(Inode { head: Head::decode_unverified(block, number, layout)?, block: block.to_vec() })
+    }
+
     /// What the inode says about block `index` of its content.
     ///
     /// # Panics
@@ -348,23 +396,30 @@ impl Inode {
             false => &[],
         }
     }
+}
 
-    /// The node of further extended attributes.
-    pub fn xattr_node(&self) -> Nid {
-        Nid(self.raw.i_xattr_nid.get())
+/// The device that a device node names: the first words of its `content`, in Linux's old or new form.
+fn device_in(content: &[u8], kind: FileKind) -> DeviceNumber {
+    if !matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+        return DeviceNumber::NONE;
     }
+    let word = |at: usize| u32::from_le_bytes(content[at..at + 4].try_into().expect("four bytes"));
+    match (word(0), word(4)) {
+        (0, new) => DeviceNumber::new(new >> 8 & 0xfff, new & 0xff | new >> 12 & 0xf_ff00),
+        (old, _) => DeviceNumber::new(old >> 8 & 0xff, old & 0xff),
+    }
+}
 
-    /// The device that a device node names: the first words of the addresses, in Linux's old or new form.
-    pub fn device(&self) -> DeviceNumber {
-        if !matches!(self.kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
-            return DeviceNumber::NONE;
-        }
-        let at = self.shape.content_range().start;
-        match (self.word(at), self.word(at + 4)) {
-            (0, new) => DeviceNumber::new(new >> 8 & 0xfff, new & 0xff | new >> 12 & 0xf_ff00),
-            (old, _) => DeviceNumber::new(old >> 8 & 0xff, old & 0xff),
-        }
-    }
+/// Whether the block of an inode has a checksum, as [`Head::has_checksum`] says of a decoded one.
+///
+/// # Panics
+/// If `block` has not 4096 bytes.
+pub fn has_checksum(block: &[u8], layout: &Layout) -> bool {
+    let (raw, rest) = RawInode::ref_from_prefix(block).expect("an inode fits");
+    let (extra, _) = RawExtra::ref_from_prefix(rest).expect("extra attributes fit");
+    let has_extra = raw.i_inline & inline::EXTRA_ATTR != 0;
+    let end = ADDRESSES + usize::from(extra.i_extra_isize.get());
+    layout.features.contains(Features::INODE_CHECKSUM) && has_extra && end >= CHECKSUM.end
 }
 
 /// The checksum of an inode: over UUID, number, generation, and the block without the checksum itself.

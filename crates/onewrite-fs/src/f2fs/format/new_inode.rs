@@ -1,5 +1,6 @@
 //! New inodes: the block of an inode without content.
 
+use onewrite_block::Page;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -29,7 +30,7 @@ pub struct NewInode<'a> {
 
 impl NewInode<'_> {
     /// The block, without footer and checksum. Its content lies in blocks of its own; a directory has no block yet.
-    pub fn block(&self, layout: &Layout) -> [u8; 4096] {
+    pub fn block(&self, layout: &Layout) -> Page {
         let mut raw = RawInode::new_zeroed();
         let NewNode { kind, permissions, uid, gid, device } = self.node;
         raw.i_mode = U16::new(kind.type_bits() as u16 | permissions & 0o7777);
@@ -40,7 +41,8 @@ impl NewInode<'_> {
         raw.i_generation = U32::new(self.generation);
         put_name(&mut raw, self.parent, self.name);
         raw.i_inline = inline::XATTR;
-        let mut block = [0; 4096];
+        let mut page = Page::ZEROS;
+        let block = page.bytes_mut();
         let mut words = 0;
         if layout.features.contains(Features::EXTRA_ATTR) {
             raw.i_inline |= inline::EXTRA_ATTR;
@@ -52,7 +54,7 @@ impl NewInode<'_> {
             let at = ADDRESSES + words * 4;
             block[at..at + 8].copy_from_slice(&device_words(device));
         }
-        block
+        page
     }
 
     fn extra(&self, layout: &Layout) -> RawExtra {

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use onewrite_block::Page;
+
 use super::file::File;
 use super::views::ExtendedAttributes;
 use crate::acl;
@@ -135,7 +137,7 @@ impl ExtendedAttributes<'_> {
             };
             nid = taken.await.inspect_err(|_| self.space.borrow_mut().unreserve(1))?;
             self.space.borrow_mut().add_node(NodeRole::Other);
-            self.nodes().put_new_node(nid, owner, XATTR_OFFSET, content);
+            self.nodes().put_new_node(nid, owner, XATTR_OFFSET, Page::new(content));
             file.change_raw(|raw| raw.i_xattr_nid.set(nid.0));
             self.maps().add_blocks(file, 1);
             return Ok(());

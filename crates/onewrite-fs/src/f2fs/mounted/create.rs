@@ -7,11 +7,11 @@ use onewrite_block::Page;
 use super::file::File;
 use super::views::Directories;
 use crate::api::{FileKind, FsError, FsResult, Ino, NewNode};
+use crate::f2fs::format::Nid;
 use crate::f2fs::format::dentry::NewEntry;
-use crate::f2fs::format::inode::inline;
+use crate::f2fs::format::inode::{Head, inline};
 use crate::f2fs::format::new_inode::NewInode;
 use crate::f2fs::format::node::NodeRole;
-use crate::f2fs::format::{Inode, Nid};
 use crate::pages::{PAGE_BYTES, page_key};
 
 impl Directories<'_> {
@@ -57,7 +57,7 @@ impl Directories<'_> {
         self.next_generation.set(generation.wrapping_add(1));
         let new = NewInode { node, parent, name, generation, now: self.timestamp() };
         self.nodes().put_new_node(nid, nid, 0, new.block(&self.layout));
-        let inode = self.nodes().read_node(nid, |bytes| Inode::decode_unverified(&bytes[..], nid, &self.layout))?;
+        let inode = self.nodes().read_node(nid, |bytes| Head::decode_unverified(&bytes[..], nid, &self.layout))?;
         let file = Rc::new(File::new(&self.runtime, &inode));
         self.files.insert(Rc::clone(&file));
         Ok(file)

@@ -10,8 +10,8 @@ use onewrite_block::sync::RwLock;
 
 use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino, Timestamp};
 use crate::atomic::DraftId;
-use crate::f2fs::format::inode::{RawInode, Shape, inline, put_times};
-use crate::f2fs::format::{Inode, Nid};
+use crate::f2fs::format::Nid;
+use crate::f2fs::format::inode::{Head, RawInode, Shape, inline, put_times};
 use crate::f2fs::view::stat;
 use crate::pages::{FilePages, PagedFile};
 
@@ -40,7 +40,7 @@ pub(in crate::f2fs) struct File {
 }
 
 impl File {
-    pub(super) fn new(runtime: &Runtime, inode: &Inode) -> File {
+    pub(super) fn new(runtime: &Runtime, inode: &Head) -> File {
         let mut raw = inode.raw.clone();
         // Linux's hint of a run of blocks: nothing here keeps it right.
         raw.i_ext_len.set(0);
@@ -50,7 +50,7 @@ impl File {
             shape: inode.shape(),
             raw: RefCell::new(raw),
             created: inode.created,
-            device: inode.device(),
+            device: inode.device,
             lock: RwLock::new(runtime),
             pages: FilePages::default(),
             openers: Cell::new(0),

@@ -7,8 +7,8 @@ use zerocopy::IntoBytes;
 use super::file::File;
 use super::views::Nodes;
 use crate::api::{FsError, FsResult, Ino};
-use crate::f2fs::format::inode::ADDRESSES;
-use crate::f2fs::format::{Inode, Nid};
+use crate::f2fs::format::Nid;
+use crate::f2fs::format::inode::{ADDRESSES, Head};
 
 impl Nodes<'_> {
     /// The file with this number.
@@ -28,7 +28,7 @@ impl Nodes<'_> {
         if let Some(file) = self.files.get(nid) {
             return Ok(file);
         }
-        let inode = self.read_node(nid, |bytes| Inode::decode_unverified(bytes, nid, &self.layout))?;
+        let inode = self.read_node(nid, |bytes| Head::decode_unverified(bytes, nid, &self.layout))?;
         if inode.raw.i_links.get() == 0 && !self.orphans.contains(nid) {
             return Err(FsError::NotFound(format!("{ino} (it waits for removal)")));
         }

@@ -1,5 +1,7 @@
 //! Map: from a block of a file to the slot of a node that names it.
 
+use onewrite_block::Page;
+
 use super::file::File;
 use super::views::Maps;
 use crate::api::{FsError, FsResult};
@@ -153,7 +155,7 @@ impl Maps<'_> {
         onewrite_block::reached!("node of addresses made");
         onewrite_block::reached!("indirect node made", !crate::f2fs::format::path::is_direct(offset));
         self.space.borrow_mut().add_node(NodeRole::Other);
-        self.nodes().put_new_node(nid, owner, offset, [0; 4096]);
+        self.nodes().put_new_node(nid, owner, offset, Page::ZEROS);
         self.nodes().change_node(above, owner, |bytes| {
             node::put_pointer(bytes, number_at(NodeRole::of(above, owner), slot), nid.0)
         });

@@ -7,13 +7,13 @@ use super::views::Nodes;
 use super::volume::node_key;
 use crate::api::{FsError, FsResult};
 use crate::block::BlockNo;
-use crate::f2fs::format::inode::{CHECKSUM, checksum};
+use crate::f2fs::format::inode::{self, CHECKSUM, checksum};
 use crate::f2fs::format::nat::NatEntry;
 use crate::f2fs::format::node::{self, Footer, NodeRole, XATTR_OFFSET};
 use crate::f2fs::format::path;
 use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::Summary;
-use crate::f2fs::format::{DataAddress, FormatError, Inode, Nid, Place};
+use crate::f2fs::format::{DataAddress, FormatError, Nid, Place};
 use crate::f2fs::space::Owner;
 use crate::f2fs::tables::{NamedNode, expect_owner};
 use crate::transfer::{Durability, send_run, wait_all};
@@ -66,7 +66,7 @@ impl Nodes<'_> {
             }
             let page = self.read_block(block).await?;
             if offset == 0 {
-                Inode::decode(&page.bytes()[..], nid, &self.layout)?;
+                inode::Head::decode(&page.bytes()[..], nid, &self.layout)?;
             }
             if !self.pages.holds(key) {
                 self.pages.insert(key, page);
@@ -114,12 +114,12 @@ impl Nodes<'_> {
     }
 
     /// Puts a new node of inode `owner` into memory.
-    pub(super) fn put_new_node(&self, nid: Nid, owner: Nid, offset: u32, mut bytes: PageBytes) {
+    pub(super) fn put_new_node(&self, nid: Nid, owner: Nid, offset: u32, mut page: Page) {
         if nid == owner {
             self.note_inode_change(nid);
         }
-        node::put_footer(&mut bytes, &Footer::new(nid, owner, offset));
-        self.pages.insert(node_key(nid), Page::new(bytes));
+        node::put_footer(page.bytes_mut(), &Footer::new(nid, owner, offset));
+        self.pages.insert(node_key(nid), page);
         self.note_dirty_node(nid, owner);
     }
 
@@ -150,8 +150,12 @@ impl Nodes<'_> {
 
     /// Whether a changed node goes to the log that recovery follows.
     pub(super) fn is_in_chain(&self, nid: Nid) -> bool {
-        let page = self.pages.peek(node_key(nid)).expect("a changed node is pinned").clone();
-        is_followed(node::footer(&page.bytes()[..]).offset)
+        is_followed(self.footer_of(nid).offset)
+    }
+
+    fn footer_of(&self, nid: Nid) -> Footer {
+        let page = self.pages.peek(node_key(nid)).expect("a changed node is pinned");
+        node::footer(&page.bytes()[..])
     }
 
     /// All changed nodes.
@@ -172,9 +176,7 @@ impl Nodes<'_> {
     ) -> FsResult<()> {
         let version = self.checkpoint.borrow().footer_version();
         for (place, nid) in nids.iter().enumerate() {
-            let page = self.pages.peek(node_key(*nid)).expect("a changed node is pinned").clone();
-            let mut bytes = *page.bytes();
-            let mut footer = node::footer(&bytes);
+            let mut footer = self.footer_of(*nid);
             let kind = self.log_of(owner, footer.offset);
             let entry = self.numbers.borrow().known(*nid).expect("a changed node has an entry in memory");
             let summary = Owner { summary: Summary { nid: *nid, slot: 0 }, version: entry.version };
@@ -210,23 +212,22 @@ impl Nodes<'_> {
                 NodesFor::Fsync { has_new_name } if is_last => (true, has_new_name && *nid == owner),
                 _ => (false, false),
             };
-            node::put_footer(&mut bytes, &footer);
-            self.seal_inode(&mut bytes, *nid, owner);
+            // What is written stays in memory as it is: a copy is made only if the node changes again.
+            let page = self.pages.change_pinned(node_key(*nid), |bytes| {
+                node::put_footer(bytes, &footer);
+                self.seal_inode(bytes, *nid, owner);
+            });
             self.numbers.borrow_mut().set(*nid, NatEntry { address: DataAddress::Block(block), ..entry });
             let node = OwnedNode { owner, nid: *nid };
             self.dirty_nodes.borrow_mut().remove(&node);
-            batch.add(node, block, Page::new(bytes));
+            batch.add(node, block, page);
         }
         Ok(())
     }
 
     /// Makes the checksum of an inode right, if the image has such.
     fn seal_inode(&self, bytes: &mut PageBytes, nid: Nid, owner: Nid) {
-        if nid != owner {
-            return;
-        }
-        let has_checksum = Inode::decode_unverified(&bytes[..], nid, &self.layout);
-        if has_checksum.is_ok_and(|inode| inode.has_checksum(&self.layout)) {
+        if nid == owner && inode::has_checksum(&bytes[..], &self.layout) {
             let sum = checksum(&bytes[..], nid, &self.layout);
             bytes[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
         }

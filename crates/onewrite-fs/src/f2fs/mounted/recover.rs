@@ -275,7 +275,7 @@ impl Recovery<'_> {
             space.add_node(NodeRole::Inode);
         }
         self.numbers.borrow_mut().take(owner, version, owner);
-        self.nodes().put_new_node(owner, owner, 0, bytes);
+        self.nodes().put_new_node(owner, owner, 0, Page::new(bytes));
         let file = self.nodes().file(owner.into()).await?;
         file.change_raw(|raw| {
             raw.i_blocks.set(1);

@@ -91,7 +91,7 @@ impl FileView for F2fsView {
 
     async fn attributes(&self, ino: Ino) -> FsResult<Attributes> {
         let inode = self.inode(ino).await?;
-        Ok(stat::of(inode.number, inode.kind, &inode.raw, inode.created, inode.device()))
+        Ok(stat::of(inode.number, inode.kind, &inode.raw, inode.created, inode.device))
     }
 
     async fn read_link(&self, ino: Ino) -> FsResult<Vec<u8>> {
