@@ -15,6 +15,7 @@ mod linux;
 mod logs;
 mod mkfs;
 mod model;
+mod names;
 mod sections;
 mod stage;
 mod stage_apart;

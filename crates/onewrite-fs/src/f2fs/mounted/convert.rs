@@ -89,6 +89,7 @@ impl Contents<'_> {
         let moved_back = async {
             if file.raw().i_inline != before.i_inline {
                 self.free_pages(file, 0..u64::MAX).await?;
+                file.names().forget();
             }
             self.nodes().load_node(file.number(), file.number(), 0).await
         };

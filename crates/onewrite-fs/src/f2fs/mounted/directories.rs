@@ -7,6 +7,7 @@ use std::rc::Rc;
 use onewrite_block::Page;
 
 use super::file::File;
+use super::name_index::{Known, NameIndex};
 use super::views::Directories;
 use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
 use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, Entry, NAME_MAX, NewEntry, Shape};
@@ -17,6 +18,8 @@ use crate::names::display;
 use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 
 const SLOTS: u64 = BLOCK_SLOTS as u64;
+/// Levels from which on a directory has an index of names: a look-up reads few blocks of a smaller one.
+const INDEXED_FROM: u32 = 2;
 
 /// A name that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,36 @@ impl FoundName {
 pub(super) struct Vacancy {
     level: u32,
     logical: u64,
+}
+
+/// A name for which blocks are searched.
+struct Wanted<'a> {
+    name: &'a [u8],
+    hash: u32,
+    /// Free slots beside each other that are searched, too; 0 if some were seen.
+    slots: usize,
+}
+
+impl Wanted<'_> {
+    /// What the index says of a block; `None` if it has to be read.
+    fn known_in(&self, index: &NameIndex, logical: u64) -> Option<Looked> {
+        if index.may_hold(logical, self.hash) {
+            return None;
+        }
+        match index.known(logical) {
+            Known::Hole => Some(Looked::Room),
+            _ if self.slots > 0 && index.may_have_room(logical, self.slots) => None,
+            _ => Some(Looked::Nothing),
+        }
+    }
+}
+
+/// What a search sees in a block.
+enum Looked {
+    Found(FoundName),
+    /// Not the name, but room for it.
+    Room,
+    Nothing,
 }
 
 /// What a search gives.
@@ -91,21 +124,57 @@ impl Directories<'_> {
                 break;
             }
             for logical in bucket {
-                let page = self.names_block(directory, logical).await?;
-                let Some(page) = page else {
-                    vacancy.get_or_insert(Vacancy { level, logical });
-                    continue;
+                let slots = if vacancy.is_none() { dentry::slots_of(name) } else { 0 };
+                let wanted = Wanted { name, hash, slots };
+                let known = wanted.known_in(&directory.names(), logical);
+                let looked = match known {
+                    Some(looked) => looked,
+                    None => self.look_in(directory, logical, &wanted).await?,
                 };
-                let bytes = page.bytes();
-                if let Some(found) = found_in(&bytes[..], Shape::BLOCK, place, logical, name) {
-                    return Ok(Searched::Found(found));
-                }
-                if vacancy.is_none() && dentry::room(&bytes[..], Shape::BLOCK, dentry::slots_of(name)).is_some() {
-                    vacancy = Some(Vacancy { level, logical });
+                match looked {
+                    Looked::Found(found) => return Ok(Searched::Found(found)),
+                    Looked::Room => _ = vacancy.get_or_insert(Vacancy { level, logical }),
+                    Looked::Nothing => (),
                 }
             }
         }
         Ok(Searched::Absent(vacancy.unwrap_or(Vacancy { level: depth, logical: 0 })))
+    }
+
+    /// Looks into a block for a name, and for room.
+    async fn look_in(&self, directory: &Rc<File>, logical: u64, wanted: &Wanted<'_>) -> FsResult<Looked> {
+        let Some(page) = self.names_block(directory, logical).await? else {
+            if is_indexed(directory) {
+                directory.names().note_hole(logical);
+            }
+            return Ok(Looked::Room);
+        };
+        let bytes = page.bytes();
+        self.learn_names(directory, logical, &bytes[..]);
+        let place = Place::Inode(directory.number());
+        if let Some(found) = found_in(&bytes[..], Shape::BLOCK, place, logical, wanted.name) {
+            return Ok(Looked::Found(found));
+        }
+        if wanted.slots == 0 {
+            return Ok(Looked::Nothing);
+        }
+        if dentry::room(&bytes[..], Shape::BLOCK, wanted.slots).is_some() {
+            return Ok(Looked::Room);
+        }
+        directory.names().note_room(logical, wanted.slots - 1);
+        Ok(Looked::Nothing)
+    }
+
+    /// Lets the index know the names of a block. A small directory has no index.
+    fn learn_names(&self, directory: &File, logical: u64, bytes: &[u8]) {
+        if !is_indexed(directory) {
+            return directory.names().forget();
+        }
+        if !matches!(directory.names().known(logical), Known::Names { .. }) {
+            let names = dentry::entries(bytes, Shape::BLOCK, Place::Inode(directory.number()), 0).flatten();
+            directory.names().learn(logical, names.map(|entry| entry.expected_hash()));
+            self.files.note_indexed(BLOCK_SLOTS);
+        }
     }
 
     pub(super) async fn expect_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<FoundName> {
@@ -196,18 +265,25 @@ impl Directories<'_> {
             for logical in dentry::bucket(level, start, hash).filter(|logical| *logical >= vacancy.logical) {
                 let Some(page) = self.names_block(directory, logical).await? else {
                     self.make_names_block(directory, logical).await?;
-                    self.change_names(directory, logical, |bytes| dentry::insert(bytes, Shape::BLOCK, 0, new));
+                    self.insert_name(directory, (logical, 0), new, hash);
                     return Ok(());
                 };
                 let room = dentry::room(&page.bytes()[..], Shape::BLOCK, slots);
                 drop(page);
                 if let Some(slot) = room {
-                    self.change_names(directory, logical, |bytes| dentry::insert(bytes, Shape::BLOCK, slot, new));
+                    self.insert_name(directory, (logical, slot), new, hash);
                     return Ok(());
                 }
             }
         }
         Err(FsError::NoSpace { what: "levels of a directory", needed: 1, free: 0 })
+    }
+
+    /// Puts a name of this hash into a block that is in memory.
+    fn insert_name(&self, directory: &Rc<File>, (logical, slot): (u64, usize), new: NewEntry<'_>, hash: u32) {
+        self.change_names(directory, logical, |bytes| dentry::insert(bytes, Shape::BLOCK, slot, new));
+        directory.names().add(logical, hash);
+        self.files.note_indexed(1);
     }
 
     /// Makes an empty block of names, in memory at least until the next wait.
@@ -216,6 +292,7 @@ impl Directories<'_> {
         let (_, outcome) = self.contents().reserve_pages(directory, logical..logical + 1).await;
         outcome?;
         self.pages.insert(page_key(&**directory, logical), Page::ZEROS);
+        self.learn_names(directory, logical, &[0; PAGE_BYTES as usize]);
         let end = (logical + 1) * PAGE_BYTES;
         if end > directory.size() {
             directory.change_raw(|raw| raw.i_size.set(end));
@@ -244,12 +321,15 @@ impl Directories<'_> {
             dentry::remove(bytes, found.slot..found.slot_end);
             is_empty = dentry::is_empty(bytes, Shape::BLOCK);
         });
-        self.names_gone.borrow_mut().insert((directory.number(), name_hash(name)));
+        let hash = name_hash(name);
+        directory.names().remove(found.logical, hash);
+        self.names_gone.borrow_mut().insert((directory.number(), hash));
         onewrite_block::reached!("block of names emptied", is_empty);
-        match is_empty {
-            true => self.contents().free_pages(directory, found.logical..found.logical + 1).await,
-            false => Ok(()),
+        if is_empty {
+            self.contents().free_pages(directory, found.logical..found.logical + 1).await?;
+            directory.names().note_hole(found.logical);
         }
+        Ok(())
     }
 
     /// Removes a name that lies in the inode; the others stay there, so that it takes no block of a full disk.
@@ -280,6 +360,11 @@ impl Directories<'_> {
         let missing = || FormatError::field(place, "address", 0_u32, "a name was just found here");
         Ok(self.names_block(directory, logical).await?.ok_or_else(missing)?)
     }
+}
+
+/// Whether a directory has an index of names.
+fn is_indexed(directory: &File) -> bool {
+    directory.raw().i_current_depth.get() >= INDEXED_FROM
 }
 
 fn found_in(bytes: &[u8], shape: Shape, place: Place, logical: u64, name: &[u8]) -> Option<FoundName> {

@@ -3,11 +3,12 @@
 //! All tasks share one [`File`] for each inode. Its fields change here first; the node gets them before it is written
 //! (`save_inode`). Addresses, names and content inside the inode lie in the node.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 
 use onewrite_block::Runtime;
 use onewrite_block::sync::RwLock;
 
+use super::name_index::NameIndex;
 use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino, Timestamp};
 use crate::atomic::DraftId;
 use crate::f2fs::format::Nid;
@@ -37,6 +38,8 @@ pub(in crate::f2fs) struct File {
     in_place_syncs: Cell<u32>,
     /// The draft that alone may change its content.
     claimant: Cell<Option<DraftId>>,
+    /// Where the names of a large directory lie.
+    names: RefCell<NameIndex>,
 }
 
 impl File {
@@ -60,6 +63,7 @@ impl File {
             bound_to: Cell::new(None),
             in_place_syncs: Cell::new(0),
             claimant: Cell::new(None),
+            names: RefCell::default(),
         }
     }
 
@@ -200,6 +204,11 @@ impl File {
     /// Gives the right to change its content to a draft, or to everybody.
     pub(super) fn set_claimant(&self, draft: Option<DraftId>) {
         self.claimant.set(draft);
+    }
+
+    /// Where the names of a large directory lie.
+    pub(super) fn names(&self) -> RefMut<'_, NameIndex> {
+        self.names.borrow_mut()
     }
 
     pub(super) fn attributes(&self) -> Attributes {

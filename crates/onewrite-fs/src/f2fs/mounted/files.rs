@@ -1,6 +1,6 @@
 //! Files: the inodes in memory.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
@@ -13,6 +13,8 @@ use crate::pages::PagedFile;
 
 /// Number of files in memory above which unused ones are dropped.
 const FILES_MAX: usize = 65_536;
+/// Names in the indexes of directories above which all are dropped: some tens of megabytes.
+const INDEXED_MAX: usize = 1 << 20;
 
 /// See the module's head.
 #[derive(Default)]
@@ -24,6 +26,8 @@ pub(super) struct Files {
     unsaved: RefCell<BTreeSet<Nid>>,
     /// Directories and links whose pages may be dirty.
     named: RefCell<BTreeSet<Nid>>,
+    /// Names that indexes of directories took since all were dropped.
+    indexed: Cell<usize>,
 }
 
 impl Files {
@@ -43,10 +47,16 @@ impl Files {
         self.files.borrow_mut().remove(&nid);
     }
 
-    /// The first failed write of a file that nobody was told of yet, by the numbers of the files; forgets all of them.
-    pub(super) fn take_write_errors(&self) -> FsResult<()> {
+    /// All of them, by number.
+    pub(super) fn all(&self) -> Vec<Rc<File>> {
         let mut files: Vec<Rc<File>> = self.files.borrow().values().cloned().collect();
         files.sort_by_key(|file| file.number());
+        files
+    }
+
+    /// The first failed write of a file that nobody was told of yet, by the numbers of the files; forgets all of them.
+    pub(super) fn take_write_errors(&self) -> FsResult<()> {
+        let files = self.all();
         let errors: Vec<FsError> = files.iter().filter_map(|file| file.pages().take_write_error()).collect();
         errors.into_iter().next().map_or(Ok(()), Err)
     }
@@ -72,6 +82,15 @@ impl Files {
     /// Notes that pages of a directory or link change.
     pub(super) fn note_names(&self, file: &File) {
         self.named.borrow_mut().insert(file.number());
+    }
+
+    /// Counts names that the index of a directory took; drops all indexes if they are too many.
+    pub(super) fn note_indexed(&self, names: usize) {
+        self.indexed.update(|indexed| indexed + names);
+        if self.indexed.get() > INDEXED_MAX {
+            self.indexed.set(0);
+            self.files.borrow().values().for_each(|file| file.names().forget());
+        }
     }
 
     /// Directories and links with dirty pages, by number.

@@ -35,6 +35,7 @@ mod load;
 mod look;
 mod map;
 mod mount;
+mod name_index;
 mod node_batch;
 mod nodes;
 mod number_search;

@@ -182,6 +182,7 @@ impl Recovery<'_> {
             self.extended_attributes().put_rest(&file, list).await?;
         }
         if file.is_directory() {
+            file.names().forget();
             self.note_names(&file);
         }
         Ok(file)
