@@ -59,6 +59,7 @@ impl Directories<'_> {
         self.nodes().put_new_node(nid, nid, 0, new.block(&self.layout));
         let inode = self.nodes().read_node(nid, |bytes| Head::decode_unverified(&bytes[..], nid, &self.layout))?;
         let file = Rc::new(File::new(&self.runtime, &inode));
+        file.note_blank();
         self.files.insert(Rc::clone(&file));
         Ok(file)
     }

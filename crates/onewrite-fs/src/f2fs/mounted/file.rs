@@ -11,10 +11,13 @@ use onewrite_block::sync::RwLock;
 use super::name_index::NameIndex;
 use crate::api::{Attributes, DeviceNumber, FileKind, FsError, FsResult, Ino, Timestamp};
 use crate::atomic::DraftId;
-use crate::f2fs::format::Nid;
 use crate::f2fs::format::inode::{Head, RawInode, Shape, inline, put_times};
+use crate::f2fs::format::{DataAddress, Nid};
 use crate::f2fs::view::stat;
 use crate::pages::{FilePages, PagedFile};
+
+/// Blocks of a file in memory whose addresses are known without its node.
+const FEW_BLOCKS: usize = 4;
 
 /// See the module's head.
 pub(in crate::f2fs) struct File {
@@ -40,6 +43,8 @@ pub(in crate::f2fs) struct File {
     claimant: Cell<Option<DraftId>>,
     /// Where the names of a large directory lie.
     names: RefCell<NameIndex>,
+    /// All that the inode says of blocks, if that is known: words of its first slots.
+    blocks: Cell<Option<[u32; FEW_BLOCKS]>>,
 }
 
 impl File {
@@ -64,6 +69,7 @@ impl File {
             in_place_syncs: Cell::new(0),
             claimant: Cell::new(None),
             names: RefCell::default(),
+            blocks: Cell::new(None),
         }
     }
 
@@ -204,6 +210,33 @@ impl File {
     /// Gives the right to change its content to a draft, or to everybody.
     pub(super) fn set_claimant(&self, draft: Option<DraftId>) {
         self.claimant.set(draft);
+    }
+
+    /// All blocks and reservations that the inode names, if it names no nodes and that is known: so a small new file goes
+    /// away again without a look into its node, which may have left memory.
+    pub(super) fn few_addresses(&self) -> Option<Vec<DataAddress>> {
+        let addresses = self.blocks.get()?.map(DataAddress::from_disk);
+        Some(addresses.into_iter().filter(|address| *address != DataAddress::Hole).collect())
+    }
+
+    /// Notes that the inode names nothing: it is new.
+    pub(super) fn note_blank(&self) {
+        self.blocks.set(Some([0; FEW_BLOCKS]));
+    }
+
+    /// Notes what a slot of the inode says from now on.
+    pub(super) fn note_address(&self, slot: usize, address: DataAddress) {
+        let mut blocks = self.blocks.get();
+        match blocks.as_mut().and_then(|blocks| blocks.get_mut(slot)) {
+            Some(word) => *word = address.to_disk(),
+            None => blocks = None,
+        }
+        self.blocks.set(blocks);
+    }
+
+    /// Notes that the inode names a node.
+    pub(super) fn note_node(&self) {
+        self.blocks.set(None);
     }
 
     /// Where the names of a large directory lie.

@@ -11,9 +11,6 @@ use crate::f2fs::format::path::{NodePath, blocks_max};
 use crate::f2fs::format::{DataAddress, Nid};
 use crate::pages::PAGE_BYTES;
 
-/// Slots that are passed over at once if they say nothing: most files are small.
-const SLOTS_TOGETHER: u64 = 16;
-
 /// The place in a node that names a block of a file. The node is in memory at least until the next wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeSlot {
@@ -114,10 +111,11 @@ impl Maps<'_> {
         NodeSlot { node, index: path.slot, at, left: (slots - path.slot) as u64 }
     }
 
-    /// The slot of a file's first block.
-    pub(super) fn first_slot(&self, file: &File) -> NodeSlot {
-        let shape = file.shape();
-        NodeSlot { node: file.number(), index: 0, at: shape.address_at(0), left: shape.address_count() as u64 }
+    /// What the inode of a file, which is in memory, says of blocks.
+    pub(super) fn addresses_in_inode(&self, file: &File) -> Vec<DataAddress> {
+        let (shape, node) = (file.shape(), file.number());
+        let first = NodeSlot { node, index: 0, at: shape.address_at(0), left: shape.address_count() as u64 };
+        self.addresses(&first, first.left).into_iter().map(|(_, address)| address).collect()
     }
 
     /// Whether the inode names further nodes of its map. The inode is in memory then at least until the next wait.
@@ -155,6 +153,9 @@ impl Maps<'_> {
         onewrite_block::reached!("node of addresses made");
         onewrite_block::reached!("indirect node made", !crate::f2fs::format::path::is_direct(offset));
         self.space.borrow_mut().add_node(NodeRole::Other);
+        if above == owner {
+            file.note_node();
+        }
         self.nodes().put_new_node(nid, owner, offset, Page::ZEROS);
         self.nodes().change_node(above, owner, |bytes| {
             node::put_pointer(bytes, number_at(NodeRole::of(above, owner), slot), nid.0)
@@ -187,10 +188,8 @@ impl Maps<'_> {
     pub(super) fn addresses(&self, first: &NodeSlot, count: u64) -> Vec<(NodeSlot, DataAddress)> {
         debug_assert!(count <= first.left, "{count} slots of a node");
         let read = |bytes: &onewrite_block::PageBytes| {
-            let parts = bytes[first.at..][..4 * count as usize].chunks(4 * SLOTS_TOGETHER as usize);
-            let parts = (0..).zip(parts).filter(|(_, part)| **part != [0; 4 * SLOTS_TOGETHER as usize][..part.len()]);
-            let words = parts.flat_map(|(index, part)| (index * SLOTS_TOGETHER..).zip(part.chunks_exact(4)));
-            let said = words.filter(|(_, word)| *word != [0; 4]);
+            let words = bytes[first.at..].chunks_exact(4).take(count as usize);
+            let said = (0..).zip(words).filter(|(_, word)| *word != [0; 4]);
             let addresses = said.map(|(behind, word)| {
                 let address = u32::from_le_bytes(word.try_into().expect("four bytes"));
                 (first.behind(behind), DataAddress::from_disk(address))
@@ -202,6 +201,9 @@ impl Maps<'_> {
 
     /// Changes what a slot of a node in memory says.
     pub(super) fn set_address(&self, file: &File, slot: &NodeSlot, address: DataAddress) {
+        if slot.node == file.number() {
+            file.note_address(slot.index, address);
+        }
         self.nodes().change_node(slot.node, file.number(), |bytes| {
             bytes[slot.at..slot.at + 4].copy_from_slice(&address.to_disk().to_le_bytes());
         });

@@ -107,9 +107,8 @@ impl Contents<'_> {
         let owner = file.number();
         self.pages.discard(owner.0.into(), 0..u64::MAX);
         self.pages.wait_for_writes(&**file).await;
-        let is_mapped = matches!(file.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink);
-        let is_mapped = is_mapped && !file.is_inline();
-        if is_mapped && self.maps().has_nodes(file).await? {
+        let few = file.few_addresses();
+        if few.is_none() && is_mapped(file) && self.maps().has_nodes(file).await? {
             self.free_pages(file, file.shape().address_count() as u64..u64::MAX).await?;
         }
         let attributes = Nid(file.raw().i_xattr_nid.get());
@@ -117,10 +116,15 @@ impl Contents<'_> {
             self.nodes().load_node(attributes, owner, XATTR_OFFSET).await?;
             self.nodes().drop_node(attributes, owner);
         }
-        self.nodes().load_node(owner, owner, 0).await?;
-        if is_mapped {
-            self.give_back_named(file);
-        }
+        let named = match few {
+            Some(addresses) => self.nodes().nat_entry(owner).await.map(|_| addresses)?,
+            None => {
+                self.nodes().load_node(owner, owner, 0).await?;
+                if is_mapped(file) { self.maps().addresses_in_inode(file) } else { Vec::new() }
+            }
+        };
+        // No wait from here on. The inode is dropped, so it stays as it is.
+        self.give_back(&named);
         self.pages.dirty_files().forget(&**file);
         file.note_deleted();
         self.files.remove(owner);
@@ -130,20 +134,14 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Gives back the blocks that an inode in memory names. The inode is dropped before the next wait, so it stays as it
-    /// is.
-    fn give_back_named(&self, file: &File) {
-        // Cleaning may have brought a page back.
-        self.pages.discard(file.number().0.into(), 0..u64::MAX);
-        let first = self.maps().first_slot(file);
-        let named = self.maps().addresses(&first, first.left);
+    fn give_back(&self, addresses: &[DataAddress]) {
         let mut space = self.space.borrow_mut();
-        for (_, address) in &named {
+        for address in addresses {
             if let DataAddress::Block(block) = address {
                 space.give_back(*block);
             }
         }
-        space.unreserve(named.len() as u64);
+        space.unreserve(addresses.len() as u64);
     }
 
     /// Takes one link from a file that lost a name; a directory loses all. Deletes it if it has none left and nobody
@@ -334,6 +332,11 @@ impl Contents<'_> {
         let mut step = self.pages.begin_step(self.volume(), file, to..to + 1, content).await?;
         self.pages.put_dirty(self.volume(), file, to..to + 1, &mut step).await
     }
+}
+
+/// Whether the inode names blocks.
+fn is_mapped(file: &File) -> bool {
+    matches!(file.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink) && !file.is_inline()
 }
 
 /// Consecutive pages of a file.
