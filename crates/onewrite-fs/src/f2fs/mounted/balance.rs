@@ -20,10 +20,16 @@ impl Cleaner<'_> {
     pub(super) async fn balance(&self) -> FsResult<()> {
         if self.is_checkpoint_due() {
             onewrite_block::reached!("operation makes a checkpoint first");
-            self.checkpoints().checkpoint().await?;
+            Box::pin(self.checkpoints().checkpoint()).await?;
         }
-        self.clean_if_short().await?;
-        self.prepare_threads().await
+        if self.space.borrow().is_short() {
+            Box::pin(self.clean_if_short()).await?;
+        }
+        let is_unprepared = self.space.borrow().wants_prepared().is_some();
+        match is_unprepared {
+            true => Box::pin(self.prepare_threads()).await,
+            false => Ok(()),
+        }
     }
 
     fn is_checkpoint_due(&self) -> bool {

@@ -15,9 +15,13 @@ use crate::pages::{PAGE_BYTES, PagedFile, page_key};
 impl Contents<'_> {
     /// Moves content out of the inode into the first page. The caller holds the file's lock alone, and `changes`.
     pub(super) async fn move_out_content(&self, file: &Rc<File>) -> FsResult<()> {
-        if !file.is_inline_data() {
-            return Ok(());
+        match file.is_inline_data() {
+            true => Box::pin(self.move_inline_content(file)).await,
+            false => Ok(()),
         }
+    }
+
+    async fn move_inline_content(&self, file: &Rc<File>) -> FsResult<()> {
         let content = self.inline_bytes(file).await?;
         let size = (file.size() as usize).min(content.len());
         onewrite_block::reached!("inline content moves out");
@@ -40,9 +44,13 @@ impl Contents<'_> {
     /// Moves names out of the inode into the directory's first block. The caller holds the directory's lock alone, and
     /// `changes`.
     pub(super) async fn move_out_names(&self, directory: &Rc<File>) -> FsResult<()> {
-        if !directory.has_inline(inline::DENTRY) {
-            return Ok(());
+        match directory.has_inline(inline::DENTRY) {
+            true => Box::pin(self.move_inline_names(directory)).await,
+            false => Ok(()),
         }
+    }
+
+    async fn move_inline_names(&self, directory: &Rc<File>) -> FsResult<()> {
         let before = directory.raw().clone();
         let content = self.inline_bytes(directory).await?;
         match self.move_names(directory).await {

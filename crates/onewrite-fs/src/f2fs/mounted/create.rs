@@ -30,12 +30,14 @@ impl Directories<'_> {
         }
         let child = self.make_inode(directory.number(), name, node).await?;
         let named = async {
-            self.fill(directory, &child, target).await?;
+            if child.kind() != FileKind::Regular {
+                Box::pin(self.fill(directory, &child, target)).await?;
+            }
             let new = NewEntry { ino: child.number(), kind: child.kind(), name };
             self.add_name_to(directory, new, vacancy).await
         };
         if let Err(error) = named.await {
-            self.contents().delete(&child).await?;
+            Box::pin(self.contents().delete(&child)).await?;
             return Err(error);
         }
         let more = u32::from(child.is_directory());

@@ -264,7 +264,7 @@ impl Directories<'_> {
             }
             for logical in dentry::bucket(level, start, hash).filter(|logical| *logical >= vacancy.logical) {
                 let Some(page) = self.names_block(directory, logical).await? else {
-                    self.make_names_block(directory, logical).await?;
+                    Box::pin(self.make_names_block(directory, logical)).await?;
                     self.insert_name(directory, (logical, 0), new, hash);
                     return Ok(());
                 };
@@ -326,7 +326,7 @@ impl Directories<'_> {
         self.names_gone.borrow_mut().insert((directory.number(), hash));
         onewrite_block::reached!("block of names emptied", is_empty);
         if is_empty {
-            self.contents().free_pages(directory, found.logical..found.logical + 1).await?;
+            Box::pin(self.contents().free_pages(directory, found.logical..found.logical + 1)).await?;
             directory.names().note_hole(found.logical);
         }
         Ok(())

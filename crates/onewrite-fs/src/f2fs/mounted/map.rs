@@ -95,7 +95,7 @@ impl Maps<'_> {
         for step in path.steps() {
             let mut nid = self.number_in(above, owner, step.slot)?;
             if nid.is_none() {
-                nid = self.make_node(file, above, step.slot, step.offset).await?;
+                nid = Box::pin(self.make_node(file, above, step.slot, step.offset)).await?;
             }
             self.nodes().load_node(nid, owner, step.offset).await?;
             above = nid;

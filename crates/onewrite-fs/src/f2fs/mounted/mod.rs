@@ -16,6 +16,8 @@
 //! - A changed node stays in memory until it is written; it is pinned.
 //! - After a failed write of a node or checkpoint nothing changes any more ([`volume::Volume::fail`]).
 //! - Lock order: renames, directories by number, the file, `changes`.
+//!
+//! What an operation rarely waits for is boxed: its future stays small, and is made and moved in less time.
 
 mod atomic;
 mod attributes;

@@ -1,7 +1,6 @@
 //! Mount and unmount: from an image to a volume with its tasks, and back to an image without anything to recover.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -284,7 +283,7 @@ fn volume_of(
         space: RefCell::new(space),
         files: Files::default(),
         dirty_nodes: RefCell::default(),
-        names_gone: RefCell::new(BTreeSet::new()),
+        names_gone: RefCell::default(),
         sit_journal: RefCell::new(sit_journal),
         orphans: Orphans::default(),
         drafts: Drafts::default(),

@@ -40,9 +40,17 @@ impl Nodes<'_> {
     /// # Errors
     /// [`FsError::NotFound`] if the number is free; [`FsError::Damaged`] if NAT or footer disagree; device errors.
     pub(super) async fn load_node(&self, nid: Nid, owner: Nid, offset: u32) -> FsResult<()> {
-        let key = node_key(nid);
+        let node = NamedNode { nid, owner, offset };
+        match self.expect_loaded(&node) {
+            Some(outcome) => Ok(outcome?),
+            None => Box::pin(self.load_missing(&node)).await,
+        }
+    }
+
+    async fn load_missing(&self, node: &NamedNode) -> FsResult<()> {
+        let (nid, key) = (node.nid, node_key(node.nid));
         loop {
-            if let Some(outcome) = self.expect_loaded(&NamedNode { nid, owner, offset }) {
+            if let Some(outcome) = self.expect_loaded(node) {
                 return Ok(outcome?);
             }
             if !self.layout.contains_node(nid) {
@@ -65,7 +73,7 @@ impl Nodes<'_> {
                 continue;
             }
             let page = self.read_block(block).await?;
-            if offset == 0 {
+            if node.offset == 0 {
                 inode::Head::decode(&page.bytes()[..], nid, &self.layout)?;
             }
             if !self.pages.holds(key) {

@@ -8,9 +8,14 @@ use crate::f2fs::format::nat::{self, NatEntry};
 impl Nodes<'_> {
     /// Where a node lies.
     pub(super) async fn nat_entry(&self, nid: Nid) -> FsResult<NatEntry> {
-        if let Some(entry) = self.numbers.borrow().known(nid) {
-            return Ok(entry);
+        let known = self.numbers.borrow().known(nid);
+        match known {
+            Some(entry) => Ok(entry),
+            None => Box::pin(self.read_nat_entry(nid)).await,
         }
+    }
+
+    async fn read_nat_entry(&self, nid: Nid) -> FsResult<NatEntry> {
         let (block, index) = nat::position(nid);
         let page = self.meta_block(self.nat_block(block)).await?;
         Ok(self.numbers.borrow_mut().keep(nid, nat::entry(&page.bytes()[..], index)))

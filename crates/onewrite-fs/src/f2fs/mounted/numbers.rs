@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use onewrite_block::Page;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::api::{FsError, FsResult};
 use crate::f2fs::format::layout::ROOT_INODE;
@@ -27,7 +27,7 @@ pub(super) struct Numbers {
     /// Numbers that may be given, found by the search.
     free: VecDeque<Nid>,
     /// Numbers that were given since the last checkpoint.
-    new: BTreeSet<Nid>,
+    new: FxHashSet<Nid>,
     /// Numbers that recovery will use.
     held: BTreeSet<Nid>,
     /// The block of the NAT at which the search goes on, and the blocks that it may still look at.
@@ -42,7 +42,7 @@ impl Numbers {
             changed: FxHashMap::default(),
             clean: FxHashMap::default(),
             free: VecDeque::new(),
-            new: BTreeSet::new(),
+            new: FxHashSet::default(),
             held: BTreeSet::new(),
             search_at: nat::position(next_free).0.min(nat_blocks - 1),
             search_left: nat_blocks,

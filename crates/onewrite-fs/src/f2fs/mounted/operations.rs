@@ -38,7 +38,7 @@ macro_rules! as_change {
             match outcome {
                 Err(FsError::NoSpace { .. }) if !has_waited && wanted > 0 => {
                     has_waited = true;
-                    volume.checkpoints().checkpoint().await?;
+                    Box::pin(volume.checkpoints().checkpoint()).await?;
                 }
                 outcome => break outcome,
             }

@@ -109,7 +109,7 @@ impl Contents<'_> {
         self.pages.wait_for_writes(&**file).await;
         let few = file.few_addresses();
         if few.is_none() && is_mapped(file) && self.maps().has_nodes(file).await? {
-            self.free_pages(file, file.shape().address_count() as u64..u64::MAX).await?;
+            Box::pin(self.free_pages(file, file.shape().address_count() as u64..u64::MAX)).await?;
         }
         let attributes = Nid(file.raw().i_xattr_nid.get());
         if attributes.is_some() {

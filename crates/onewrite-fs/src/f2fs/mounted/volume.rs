@@ -7,6 +7,7 @@ use std::rc::Rc;
 use onewrite_block::sync::{RwLock, Signal};
 use onewrite_block::{Cause, DevicePort, Nanos, Page, Request, Runtime};
 use onewrite_cache::PageKey;
+use rustc_hash::FxHashSet;
 
 use super::atomic::Drafts;
 use super::file::File;
@@ -50,7 +51,7 @@ pub(in crate::f2fs) struct Volume {
     /// Changed nodes, by the inode that they belong to.
     pub(super) dirty_nodes: RefCell<BTreeSet<OwnedNode>>,
     /// Directories and hashes of names that are gone since the last checkpoint.
-    pub(super) names_gone: RefCell<BTreeSet<(Nid, u32)>>,
+    pub(super) names_gone: RefCell<FxHashSet<(Nid, u32)>>,
     /// Entries of the SIT that the last checkpoint's journal holds.
     pub(super) sit_journal: RefCell<BTreeMap<SegmentNo, SitEntry>>,
     pub(super) orphans: Orphans,

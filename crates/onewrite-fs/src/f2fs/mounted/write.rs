@@ -72,7 +72,7 @@ impl Contents<'_> {
     /// A page on which the file ended must not show what lies behind that end once the file reaches beyond the page.
     async fn before_content_at(&self, file: &Rc<File>, offset: u64) -> FsResult<()> {
         match offset / PAGE_BYTES > file.size() / PAGE_BYTES {
-            true => self.zero_tail(file, file.size()).await,
+            true => Box::pin(self.zero_tail(file, file.size())).await,
             false => Ok(()),
         }
     }
