@@ -1,7 +1,8 @@
 //! Page: the content of 4 KiB, handed around by reference.
 //!
 //! Its one idea: content moves between cache, journal and device as a handle, never as a copy. A handle is zeros, a
-//! seeded pattern (so that a 20 GB experiment needs no 20 GB), or shared bytes. A write through a handle that others
+//! seeded pattern (so that a 20 GB experiment needs no 20 GB), shared bytes, or the shared ends of bytes that are zeros
+//! between them (an inode of F2FS is a page; most of it is zeros). A write through a handle that others
 //! share copies the bytes first, so a clone is a frozen copy for ever. In this way a committing transaction keeps its
 //! version of a block while the next one changes it.
 //!
@@ -112,31 +113,83 @@ struct Sums {
 
 impl Sums {
     const KNOWN: u64 = 1 << 32;
+
+    fn hash(&self, compute: impl FnOnce() -> u64) -> u64 {
+        let known = self.hash.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        let hash = compute();
+        self.hash.store(hash, Ordering::Relaxed);
+        hash
+    }
+
+    fn digest(&self, compute: impl FnOnce() -> u32) -> u32 {
+        let known = self.digest.load(Ordering::Relaxed);
+        if known != 0 {
+            return known as u32;
+        }
+        let digest = compute();
+        self.digest.store(u64::from(digest) | Sums::KNOWN, Ordering::Relaxed);
+        digest
+    }
+}
+
+/// Bytes at the beginning and at the end of a thin page.
+const HEAD: usize = 448;
+const TAIL: usize = 64;
+
+/// The ends of bytes that are zeros between them, and what was computed of all.
+struct Thin {
+    head: [u8; HEAD],
+    tail: [u8; TAIL],
+    sums: Sums,
+}
+
+impl Thin {
+    /// The ends of these bytes, if there are only zeros between them.
+    fn of(bytes: &PageBytes) -> Option<Arc<Thin>> {
+        let (head, rest) = bytes.split_first_chunk().expect("shorter than a page");
+        let (middle, tail) = rest.split_last_chunk().expect("shorter than a page");
+        let is_thin = *middle == ZERO_BYTES[..middle.len()];
+        is_thin.then(|| Arc::new(Thin { head: *head, tail: *tail, sums: Sums::default() }))
+    }
+
+    /// Puts the ends into zeros.
+    fn write_to(&self, zeros: &mut PageBytes) {
+        zeros[..HEAD].copy_from_slice(&self.head);
+        zeros[PAGE_SIZE - TAIL..].copy_from_slice(&self.tail);
+    }
+
+    fn bytes(&self) -> PageBytes {
+        let mut bytes = [0; PAGE_SIZE];
+        self.write_to(&mut bytes);
+        bytes
+    }
+
+    fn is_zeros(&self) -> bool {
+        self.head == ZERO_BYTES[..HEAD] && self.tail == ZERO_BYTES[..TAIL]
+    }
+
+    /// As [`Page::read_at`].
+    fn read_at<const COUNT: usize>(&self, at: usize) -> [u8; COUNT] {
+        let byte = |at: usize| match (self.head.get(at), at.checked_sub(PAGE_SIZE - TAIL)) {
+            (Some(byte), _) => *byte,
+            (None, Some(at)) => self.tail[at],
+            (None, None) => 0,
+        };
+        std::array::from_fn(|index| byte(at + index))
+    }
+}
+
+/// A hash of 64 bits of these bytes.
+fn content_hash_of(bytes: &PageBytes) -> u64 {
+    if *bytes == ZERO_BYTES { HASH_OF_ZEROS } else { hash_of(bytes) }
 }
 
 impl Stored {
     fn new(bytes: PageBytes) -> Arc<Stored> {
         Arc::new(Stored { bytes, sums: Sums::default() })
-    }
-
-    fn hash(&self) -> u64 {
-        let known = self.sums.hash.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
-        }
-        let hash = if self.bytes == ZERO_BYTES { HASH_OF_ZEROS } else { hash_of(&self.bytes) };
-        self.sums.hash.store(hash, Ordering::Relaxed);
-        hash
-    }
-
-    fn digest(&self) -> u32 {
-        let known = self.sums.digest.load(Ordering::Relaxed);
-        if known != 0 {
-            return known as u32;
-        }
-        let digest = crc32c(!0, &self.bytes);
-        self.sums.digest.store(u64::from(digest) | Sums::KNOWN, Ordering::Relaxed);
-        digest
     }
 }
 
@@ -152,6 +205,7 @@ enum Content {
     Zeros,
     Pattern(Pattern),
     Bytes(Arc<Stored>),
+    Thin(Arc<Thin>),
 }
 
 /// A handle to the content of one page. A clone copies no bytes; see the module's head.
@@ -185,21 +239,31 @@ impl Page {
         page
     }
 
+    /// Lets the page take an eighth of the memory, if there are only zeros between its ends.
+    pub fn thin(&mut self) {
+        if let Content::Bytes(stored) = &self.0
+            && let Some(thin) = Thin::of(&stored.bytes)
+        {
+            self.0 = Content::Thin(thin);
+        }
+    }
+
     /// The bytes, unless they have to be generated.
     pub fn held_bytes(&self) -> Option<&PageBytes> {
         match &self.0 {
             Content::Zeros => Some(&ZERO_BYTES),
-            Content::Pattern(_) => None,
+            Content::Pattern(_) | Content::Thin(_) => None,
             Content::Bytes(stored) => Some(&stored.bytes),
         }
     }
 
-    /// The bytes; generated for a pattern, borrowed otherwise.
+    /// The bytes; generated for a pattern and a thin page, borrowed otherwise.
     pub fn bytes(&self) -> Cow<'_, PageBytes> {
         match &self.0 {
             Content::Zeros => Cow::Borrowed(&ZERO_BYTES),
             Content::Pattern(pattern) => Cow::Owned(pattern.bytes()),
             Content::Bytes(stored) => Cow::Borrowed(&stored.bytes),
+            Content::Thin(thin) => Cow::Owned(thin.bytes()),
         }
     }
 
@@ -213,6 +277,18 @@ impl Page {
                 look(&bytes)
             }
             Content::Bytes(stored) => look(&stored.bytes),
+            Content::Thin(thin) => look(&thin.bytes()),
+        }
+    }
+
+    /// So many bytes from byte `at` on. Of a pattern it generates the others, too; of a thin page it does not.
+    ///
+    /// # Panics
+    /// If they reach beyond the page.
+    pub fn read_at<const COUNT: usize>(&self, at: usize) -> [u8; COUNT] {
+        match &self.0 {
+            Content::Thin(thin) => thin.read_at(at),
+            _ => self.with_bytes(|bytes| bytes[at..at + COUNT].try_into().expect("as many bytes")),
         }
     }
 
@@ -226,6 +302,7 @@ impl Page {
                 first[..random].copy_from_slice(&split_mix(&mut state).to_le_bytes()[..random]);
             }
             Content::Bytes(stored) => first.copy_from_slice(&stored.bytes[..4]),
+            Content::Thin(thin) => first.copy_from_slice(&thin.head[..4]),
         }
         first
     }
@@ -234,8 +311,11 @@ impl Page {
     pub fn bytes_mut(&mut self) -> &mut PageBytes {
         if !matches!(self.0, Content::Bytes(_)) {
             let mut stored = Stored::new(ZERO_BYTES);
-            if let Content::Pattern(pattern) = &self.0 {
-                pattern.write_to(&mut Arc::get_mut(&mut stored).expect("no other handle has it yet").bytes);
+            let zeros = &mut Arc::get_mut(&mut stored).expect("no other handle has it yet").bytes;
+            match &self.0 {
+                Content::Pattern(pattern) => pattern.write_to(zeros),
+                Content::Thin(thin) => thin.write_to(zeros),
+                Content::Zeros | Content::Bytes(_) => (),
             }
             self.0 = Content::Bytes(stored);
         }
@@ -259,12 +339,13 @@ impl Page {
             Content::Zeros => true,
             Content::Pattern(pattern) => pattern.compressible_percent >= 100,
             Content::Bytes(stored) => stored.bytes == ZERO_BYTES,
+            Content::Thin(thin) => thin.is_zeros(),
         }
     }
 
     /// Whether the handle holds bytes in memory, alone or shared; zeros and patterns hold none.
     pub const fn takes_memory(&self) -> bool {
-        matches!(self.0, Content::Bytes(_))
+        matches!(self.0, Content::Bytes(_) | Content::Thin(_))
     }
 
     /// Whether both handles name the same content for certain, without reading the bytes.
@@ -273,6 +354,7 @@ impl Page {
             (Content::Zeros, Content::Zeros) => true,
             (Content::Pattern(a), Content::Pattern(b)) => a == b,
             (Content::Bytes(a), Content::Bytes(b)) => Arc::ptr_eq(a, b),
+            (Content::Thin(a), Content::Thin(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -281,14 +363,15 @@ impl Page {
     pub const fn recipe(&self) -> Option<Pattern> {
         match self.0 {
             Content::Pattern(pattern) => Some(pattern),
-            Content::Zeros | Content::Bytes(_) => None,
+            Content::Zeros | Content::Bytes(_) | Content::Thin(_) => None,
         }
     }
 
     /// CRC32C of the bytes, continued from the register `!0`, to compare content cheaply.
     pub fn digest(&self) -> u32 {
         match &self.0 {
-            Content::Bytes(stored) => stored.digest(),
+            Content::Bytes(stored) => stored.sums.digest(|| crc32c(!0, &stored.bytes)),
+            Content::Thin(thin) => thin.sums.digest(|| crc32c(!0, &thin.bytes())),
             Content::Zeros | Content::Pattern(_) => self.with_bytes(|bytes| crc32c(!0, bytes)),
         }
     }
@@ -301,7 +384,8 @@ impl Page {
     /// A hash of 64 bits of the bytes: equal bytes have equal hashes, whatever the handle.
     pub fn content_hash(&self) -> u64 {
         match &self.0 {
-            Content::Bytes(stored) => stored.hash(),
+            Content::Bytes(stored) => stored.sums.hash(|| content_hash_of(&stored.bytes)),
+            Content::Thin(thin) => thin.sums.hash(|| content_hash_of(&thin.bytes())),
             Content::Zeros => HASH_OF_ZEROS,
             Content::Pattern(_) if self.is_zeros() => HASH_OF_ZEROS,
             Content::Pattern(_) => self.with_bytes(|bytes| hash_of(bytes)),
@@ -322,7 +406,7 @@ impl fmt::Debug for Page {
         match &self.0 {
             Content::Zeros => write!(f, "zeros"),
             Content::Pattern(pattern) => write!(f, "{pattern:?}"),
-            Content::Bytes(_) => write!(f, "bytes #{:08x}", self.digest()),
+            Content::Bytes(_) | Content::Thin(_) => write!(f, "bytes #{:08x}", self.digest()),
         }
     }
 }
@@ -338,6 +422,26 @@ mod tests {
         page.write(0, b"new");
         assert_eq!(&frozen.bytes()[..3], b"old");
         assert_eq!(&page.bytes()[..3], b"new");
+    }
+
+    #[test]
+    fn a_thin_page_is_the_page_that_it_was() {
+        let (mut bytes, mut empty) = ([0; PAGE_SIZE], Page::new([0; PAGE_SIZE]));
+        [3, HEAD - 1, PAGE_SIZE - TAIL, PAGE_SIZE - 1].into_iter().for_each(|at| bytes[at] = 7);
+        let (page, mut thin) = (Page::new(bytes), Page::new(bytes));
+        [&mut thin, &mut empty].into_iter().for_each(Page::thin);
+        assert!(matches!(thin.0, Content::Thin(_)) && thin.takes_memory() && !thin.is_zeros() && empty.is_zeros());
+        assert_eq!((page.digest(), page.content_hash()), (thin.digest(), thin.content_hash()));
+        assert_eq!(empty.content_hash(), Page::ZEROS.content_hash());
+        assert_eq!((page.first_bytes(), &page), (thin.first_bytes(), &thin));
+        for at in 0..=PAGE_SIZE - 8 {
+            assert_eq!(thin.read_at::<8>(at), bytes[at..at + 8], "{at}");
+        }
+        let frozen = thin.clone();
+        thin.write(HEAD, b"x");
+        assert_eq!((frozen.bytes()[HEAD], thin.bytes()[HEAD]), (0, b'x'));
+        thin.thin();
+        assert!(matches!(thin.0, Content::Bytes(_)), "its middle is not zeros");
     }
 
     #[test]

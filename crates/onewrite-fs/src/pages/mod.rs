@@ -175,10 +175,10 @@ impl Pages {
     ///
     /// # Panics
     /// If it is not in memory.
-    pub(crate) fn change_pinned(&self, key: PageKey, change: impl FnOnce(&mut PageBytes)) -> Page {
+    pub(crate) fn change_pinned(&self, key: PageKey, change: impl FnOnce(&mut Page)) -> Page {
         let mut cache = self.cache.borrow_mut();
         let page = cache.peek_mut(key).expect("a pinned page is in memory");
-        change(page.bytes_mut());
+        change(page);
         page.clone()
     }
 

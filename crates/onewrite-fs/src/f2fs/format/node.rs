@@ -5,6 +5,7 @@
 //!   1018 numbers of 4 bytes (4072) │ footer (24)
 //! ```
 
+use onewrite_block::Page;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -95,7 +96,16 @@ impl Footer {
 /// # Panics
 /// If `block` has not 4096 bytes.
 pub fn footer(block: &[u8]) -> Footer {
-    let raw = RawFooter::ref_from_bytes(&block[FOOTER_OFFSET..]).expect("the size of a footer");
+    decoded(RawFooter::ref_from_bytes(&block[FOOTER_OFFSET..]).expect("the size of a footer"))
+}
+
+/// As [`footer`], of a page.
+pub fn footer_of(page: &Page) -> Footer {
+    let bytes = page.read_at::<{ size_of::<RawFooter>() }>(FOOTER_OFFSET);
+    decoded(RawFooter::ref_from_bytes(&bytes).expect("the size of a footer"))
+}
+
+fn decoded(raw: &RawFooter) -> Footer {
     let flag = raw.flag.get();
     Footer {
         nid: Nid(raw.nid.get()),

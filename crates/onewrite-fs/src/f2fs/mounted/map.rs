@@ -73,7 +73,7 @@ impl Maps<'_> {
         self.nodes().load_node(owner, owner, 0).await?;
         let mut above = owner;
         for (depth, step) in path.steps().iter().enumerate() {
-            let nid = self.number_in(above, owner, step.slot)?;
+            let nid = self.number_in(above, owner, step.slot);
             if nid.is_none() {
                 return Ok(Named::Nothing { count: path.rest_below(depth) });
             }
@@ -93,7 +93,7 @@ impl Maps<'_> {
         self.nodes().load_node(owner, owner, 0).await?;
         let mut above = owner;
         for step in path.steps() {
-            let mut nid = self.number_in(above, owner, step.slot)?;
+            let mut nid = self.number_in(above, owner, step.slot);
             if nid.is_none() {
                 nid = Box::pin(self.make_node(file, above, step.slot, step.offset)).await?;
             }
@@ -130,9 +130,8 @@ impl Maps<'_> {
     }
 
     /// Number `slot` of a node that is in memory.
-    fn number_in(&self, node: Nid, owner: Nid, slot: usize) -> FsResult<Nid> {
-        let at = number_at(NodeRole::of(node, owner), slot);
-        self.nodes().read_node(node, |bytes| FsResult::Ok(Nid(node::pointer(&bytes[..], at))))
+    fn number_in(&self, node: Nid, owner: Nid, slot: usize) -> Nid {
+        Nid(self.nodes().word_in(node, 4 * number_at(NodeRole::of(node, owner), slot)))
     }
 
     /// Makes an empty node below `above`, whose number `slot` names it then.
@@ -177,11 +176,7 @@ impl Maps<'_> {
 
     /// What a slot of a node in memory says.
     pub(super) fn address(&self, slot: &NodeSlot) -> DataAddress {
-        let read = |bytes: &onewrite_block::PageBytes| {
-            let word = bytes[slot.at..slot.at + 4].try_into().expect("four bytes");
-            FsResult::Ok(DataAddress::from_disk(u32::from_le_bytes(word)))
-        };
-        self.nodes().read_node(slot.node, read).expect("reading cannot fail")
+        DataAddress::from_disk(self.nodes().word_in(slot.node, slot.at))
     }
 
     /// Those of `count` slots from `first` on, in a node in memory, that say something, and what.

@@ -86,7 +86,7 @@ impl Nodes<'_> {
     fn expect_loaded(&self, node: &NamedNode) -> Option<Result<(), FormatError>> {
         let page = self.pages.peek(node_key(node.nid))?;
         let entry = self.numbers.borrow().known(node.nid)?;
-        Some(expect_owner(&node::footer(&page.bytes()[..]), &entry, node))
+        Some(expect_owner(&node::footer_of(&page), &entry, node))
     }
 
     /// Reads a node that is in memory.
@@ -100,6 +100,14 @@ impl Nodes<'_> {
     ) -> FsResult<T> {
         let page = self.pages.peek(node_key(nid)).expect("the node was just loaded");
         read(&page.bytes()).map_err(Into::into)
+    }
+
+    /// The word of a node in memory at byte `at`.
+    ///
+    /// # Panics
+    /// If it is not in memory.
+    pub(super) fn word_in(&self, nid: Nid, at: usize) -> u32 {
+        u32::from_le_bytes(self.pages.peek(node_key(nid)).expect("the node was just loaded").read_at(at))
     }
 
     /// Changes a node of inode `owner` that is in memory.
@@ -163,7 +171,7 @@ impl Nodes<'_> {
 
     fn footer_of(&self, nid: Nid) -> Footer {
         let page = self.pages.peek(node_key(nid)).expect("a changed node is pinned");
-        node::footer(&page.bytes()[..])
+        node::footer_of(&page)
     }
 
     /// All changed nodes.
@@ -220,10 +228,14 @@ impl Nodes<'_> {
                 NodesFor::Fsync { has_new_name } if is_last => (true, has_new_name && *nid == owner),
                 _ => (false, false),
             };
-            // What is written stays in memory as it is: a copy is made only if the node changes again.
-            let page = self.pages.change_pinned(node_key(*nid), |bytes| {
-                node::put_footer(bytes, &footer);
-                self.seal_inode(bytes, *nid, owner);
+            // What is written stays in memory as it is: a copy is made only if the node changes again. After an fsync it
+            // soon does.
+            let page = self.pages.change_pinned(node_key(*nid), |page| {
+                node::put_footer(page.bytes_mut(), &footer);
+                self.seal_inode(page.bytes_mut(), *nid, owner);
+                if reason == NodesFor::Checkpoint {
+                    page.thin();
+                }
             });
             self.numbers.borrow_mut().set(*nid, NatEntry { address: DataAddress::Block(block), ..entry });
             let node = OwnedNode { owner, nid: *nid };
