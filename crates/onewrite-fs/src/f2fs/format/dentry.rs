@@ -158,6 +158,11 @@ pub fn find<'a>(bytes: &'a [u8], shape: Shape, place: Place, name: &[u8]) -> Opt
     None
 }
 
+/// Whether a name lies in the slots from `slot` on.
+pub fn is_at(bytes: &[u8], shape: Shape, slot: usize, name: &[u8]) -> bool {
+    slot < shape.slots && is_used(bytes, slot) && stored_name(bytes, shape, slot) == Some(name)
+}
+
 /// Whether the bytes of a name begin in a slot, be it used or not. Looks at the first eight bytes of each slot at once.
 fn may_hold(bytes: &[u8], shape: Shape, name: &[u8]) -> bool {
     let begins = &name[..name.len().min(SLOT_NAME)];

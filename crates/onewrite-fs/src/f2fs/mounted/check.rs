@@ -41,7 +41,7 @@ impl Volume {
             let Some(page) = self.pages.peek(page_key(directory, logical)) else { continue };
             let bytes = page.bytes();
             let mut names = dentry::entries(&bytes[..], Shape::BLOCK, Place::Inode(number), 0).flatten();
-            let is_known = names.all(|name| index.may_hold(logical, name.expected_hash()));
+            let is_known = names.all(|name| index.may_hold(logical, index.holders(name.expected_hash())));
             let has_room = |slots| dentry::room(&bytes[..], Shape::BLOCK, slots).is_some();
             let has_more = (1..=BLOCK_SLOTS).any(|slots| has_room(slots) && !index.may_have_room(logical, slots));
             if known == Known::Hole || !is_known || has_more {

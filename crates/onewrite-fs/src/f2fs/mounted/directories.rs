@@ -7,7 +7,7 @@ use std::rc::Rc;
 use onewrite_block::Page;
 
 use super::file::File;
-use super::name_index::{Known, NameIndex};
+use super::name_index::{Holders, Known, NameIndex};
 use super::views::Directories;
 use crate::api::{DirectoryEntry, FileKind, FsError, FsResult, Ino};
 use crate::f2fs::format::dentry::{self, BLOCK_SLOTS, Entry, NAME_MAX, NewEntry, Shape};
@@ -48,15 +48,14 @@ pub(super) struct Vacancy {
 /// A name for which blocks are searched.
 struct Wanted<'a> {
     name: &'a [u8],
-    hash: u32,
     /// Free slots beside each other that are searched, too; 0 if some were seen.
     slots: usize,
 }
 
 impl Wanted<'_> {
-    /// What the index says of a block; `None` if it has to be read.
-    fn known_in(&self, index: &NameIndex, logical: u64) -> Option<Looked> {
-        if index.may_hold(logical, self.hash) {
+    /// What the index says of a block and of the `holders` of the name's hash; `None` if the block has to be read.
+    fn known_in(&self, index: &NameIndex, logical: u64, holders: Option<Holders>) -> Option<Looked> {
+        if index.may_hold(logical, holders) {
             return None;
         }
         match index.known(logical) {
@@ -117,6 +116,7 @@ impl Directories<'_> {
         let (hash, blocks) = (name_hash(name), directory.size().div_ceil(PAGE_BYTES));
         let (depth, start) = (directory.raw().i_current_depth.get().min(DEPTH_MAX), directory.raw().i_dir_level);
         let mut vacancy = None;
+        let mut holders = directory.names().holders(hash);
         for level in 0..depth {
             let bucket = dentry::bucket(level, start, hash);
             if bucket.start >= blocks {
@@ -125,11 +125,15 @@ impl Directories<'_> {
             }
             for logical in bucket {
                 let slots = if vacancy.is_none() { dentry::slots_of(name) } else { 0 };
-                let wanted = Wanted { name, hash, slots };
-                let known = wanted.known_in(&directory.names(), logical);
+                let wanted = Wanted { name, slots };
+                let known = wanted.known_in(&directory.names(), logical, holders);
                 let looked = match known {
                     Some(looked) => looked,
-                    None => self.look_in(directory, logical, &wanted).await?,
+                    None => {
+                        let looked = self.look_in(directory, logical, &wanted).await?;
+                        holders = directory.names().holders(hash);
+                        looked
+                    }
                 };
                 match looked {
                     Looked::Found(found) => return Ok(Searched::Found(found)),
@@ -309,13 +313,20 @@ impl Directories<'_> {
 
     /// Removes a name. The caller holds the directory's lock alone, and `changes`.
     pub(super) async fn remove_name(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
+        let found = self.expect_name(directory, name).await?;
+        self.remove_found(directory, name, found).await
+    }
+
+    /// As [`Directories::remove_name`], for a name that was found: the caller has held the lock since.
+    pub(super) async fn remove_found(&self, directory: &Rc<File>, name: &[u8], found: FoundName) -> FsResult<()> {
         if directory.has_inline(inline::DENTRY) && self.stage.is_none() {
-            return self.remove_inline(directory, name).await;
+            return self.remove_inline(directory, found, name).await;
         }
         self.contents().move_out_names(directory).await?;
-        let found = self.expect_name(directory, name).await?;
-        let page = self.expect_block(directory, found.logical).await?;
-        drop(page);
+        let found = match self.is_still_at(directory, &found, name).await? {
+            true => found,
+            false => Box::pin(self.find_anew(directory, name)).await?,
+        };
         let mut is_empty = false;
         self.change_names(directory, found.logical, |bytes| {
             dentry::remove(bytes, found.slot..found.slot_end);
@@ -332,9 +343,20 @@ impl Directories<'_> {
         Ok(())
     }
 
-    /// Removes a name that lies in the inode; the others stay there, so that it takes no block of a full disk.
-    async fn remove_inline(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<()> {
+    /// Whether a name lies where it was found; its block is in memory then at least until the next wait.
+    async fn is_still_at(&self, directory: &Rc<File>, found: &FoundName, name: &[u8]) -> FsResult<bool> {
+        let page = self.names_block(directory, found.logical).await?;
+        Ok(page.is_some_and(|page| dentry::is_at(&page.bytes()[..], Shape::BLOCK, found.slot, name)))
+    }
+
+    /// Finds a name that moved out of the inode, or before an attempt that failed, and brings its block into memory.
+    async fn find_anew(&self, directory: &Rc<File>, name: &[u8]) -> FsResult<FoundName> {
         let found = self.expect_name(directory, name).await?;
+        self.expect_block(directory, found.logical).await.map(|_| found)
+    }
+
+    /// Removes a name that lies in the inode; the others stay there, so that it takes no block of a full disk.
+    async fn remove_inline(&self, directory: &Rc<File>, found: FoundName, name: &[u8]) -> FsResult<()> {
         onewrite_block::reached!("inline name removed");
         self.nodes().load_node(directory.number(), directory.number(), 0).await?;
         let room = directory.shape().inline_range();

@@ -4,7 +4,7 @@
 //! hash it lacks lies in none of the blocks that it knows.
 //!
 //! # Invariants
-//! - Each name in a known block has a place under its hash.
+//! - The holders of the hash of each name in a known block include the block.
 //! - A known block has at most as much room as the index says.
 
 use rustc_hash::FxHashMap;
@@ -28,11 +28,11 @@ pub(super) enum Known {
     },
 }
 
-/// Where names of one hash lie.
+/// Blocks that hold names of one hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    In(u64),
-    /// In several blocks, or several in one.
+pub(super) enum Holders {
+    One(u64),
+    /// Several blocks, or one several.
     Several,
 }
 
@@ -40,7 +40,7 @@ enum Place {
 #[derive(Debug, Default)]
 pub(super) struct NameIndex {
     blocks: Vec<Known>,
-    places: FxHashMap<u32, Place>,
+    holders: FxHashMap<u32, Holders>,
 }
 
 impl NameIndex {
@@ -49,13 +49,18 @@ impl NameIndex {
         self.blocks.get(logical as usize).copied().unwrap_or_default()
     }
 
-    /// Whether names of this hash may lie in a block.
-    pub(super) fn may_hold(&self, logical: u64, hash: u32) -> bool {
-        match (self.known(logical), self.places.get(&hash)) {
+    /// The known blocks that hold names of this hash.
+    pub(super) fn holders(&self, hash: u32) -> Option<Holders> {
+        self.holders.get(&hash).copied()
+    }
+
+    /// Whether names whose hash these blocks hold may lie in a block.
+    pub(super) fn may_hold(&self, logical: u64, holders: Option<Holders>) -> bool {
+        match (self.known(logical), holders) {
             (Known::Nothing, _) => true,
             (Known::Hole, _) | (_, None) => false,
-            (_, Some(Place::In(block))) => *block == logical,
-            (_, Some(Place::Several)) => true,
+            (_, Some(Holders::One(block))) => block == logical,
+            (_, Some(Holders::Several)) => true,
         }
     }
 
@@ -89,8 +94,8 @@ impl NameIndex {
     /// Notes a new name.
     pub(super) fn add(&mut self, logical: u64, hash: u32) {
         if let Known::Names { .. } = self.known(logical) {
-            let place = self.places.entry(hash);
-            place.and_modify(|place| *place = Place::Several).or_insert(Place::In(logical));
+            let holders = self.holders.entry(hash);
+            holders.and_modify(|holders| *holders = Holders::Several).or_insert(Holders::One(logical));
         }
     }
 
@@ -99,8 +104,8 @@ impl NameIndex {
         if let Known::Names { .. } = self.known(logical) {
             self.set(logical, Known::Names { room_max: BLOCK_SLOTS as u8 });
         }
-        if self.places.get(&hash) == Some(&Place::In(logical)) {
-            self.places.remove(&hash);
+        if self.holders.get(&hash) == Some(&Holders::One(logical)) {
+            self.holders.remove(&hash);
         }
     }
 
@@ -129,18 +134,22 @@ impl NameIndex {
 mod tests {
     use super::*;
 
+    fn may_hold(index: &NameIndex, logical: u64, hash: u32) -> bool {
+        index.may_hold(logical, index.holders(hash))
+    }
+
     #[test]
     fn a_hash_that_is_lacking_lies_in_no_known_block() {
         let mut index = NameIndex::default();
         index.learn(3, [7, 8].into_iter());
-        assert!(index.may_hold(3, 7) && !index.may_hold(3, 9) && index.may_hold(4, 9));
+        assert!(may_hold(&index, 3, 7) && !may_hold(&index, 3, 9) && may_hold(&index, 4, 9));
         index.learn(4, [8, 9].into_iter());
-        assert!(!index.may_hold(4, 7) && index.may_hold(3, 8) && index.may_hold(4, 8));
+        assert!(!may_hold(&index, 4, 7) && may_hold(&index, 3, 8) && may_hold(&index, 4, 8));
         index.remove(3, 8);
-        assert!(index.may_hold(4, 8), "one of two is left");
+        assert!(may_hold(&index, 4, 8), "one of two is left");
         index.remove(3, 7);
         index.note_hole(3);
-        assert!(!index.may_hold(3, 7) && !index.may_hold(3, 8));
+        assert!(!may_hold(&index, 3, 7) && !may_hold(&index, 3, 8));
     }
 
     #[test]
@@ -159,6 +168,6 @@ mod tests {
     fn blocks_far_behind_are_never_known() {
         let mut index = NameIndex::default();
         index.learn(BLOCKS_MAX as u64, [5].into_iter());
-        assert!(index.may_hold(BLOCKS_MAX as u64, 6) && index.blocks().count() == 0);
+        assert!(may_hold(&index, BLOCKS_MAX as u64, 6) && index.blocks().count() == 0);
     }
 }

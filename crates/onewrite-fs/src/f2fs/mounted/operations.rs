@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use onewrite_block::sync::RwGuard;
 
+use super::directories::FoundName;
 use super::file::File;
 use super::mount::F2fs;
 use super::sync::Synced;
@@ -104,7 +105,7 @@ impl FileSystem for F2fs {
             return Err(FsError::IsDirectory(display(name)));
         }
         let _file_held = file.lock().write().await;
-        as_change!(volume, volume.remove_locked(&directory, name, &file))
+        as_change!(volume, volume.remove_locked(&directory, (name, found), &file))
     }
 
     async fn remove_directory(&self, directory: Ino, name: &[u8]) -> FsResult<()> {
@@ -123,7 +124,7 @@ impl FileSystem for F2fs {
         if !volume.directories().is_empty_directory(&file).await? {
             return Err(FsError::NotEmpty(display(name)));
         }
-        as_change!(volume, volume.remove_locked(&directory, name, &file))
+        as_change!(volume, volume.remove_locked(&directory, (name, found), &file))
     }
 
     async fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), manner: RenameManner) -> FsResult<()> {
@@ -290,8 +291,13 @@ impl Volume {
     }
 
     /// Removes a name and one link of what it names.
-    async fn remove_locked(&self, directory: &Rc<File>, name: &[u8], file: &Rc<File>) -> FsResult<()> {
-        self.directories().remove_name(directory, name).await?;
+    async fn remove_locked(
+        &self,
+        directory: &Rc<File>,
+        (name, found): (&[u8], FoundName),
+        file: &Rc<File>,
+    ) -> FsResult<()> {
+        self.directories().remove_found(directory, name, found).await?;
         let fewer = u32::from(file.is_directory());
         directory.change_raw(|raw| raw.i_links.set(raw.i_links.get().saturating_sub(fewer)));
         self.stamp_modified(directory);
