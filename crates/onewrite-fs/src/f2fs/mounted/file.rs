@@ -212,8 +212,8 @@ impl File {
         self.claimant.set(draft);
     }
 
-    /// All blocks and reservations that the inode names, if it names no nodes and that is known: so a small new file goes
-    /// away again without a look into its node, which may have left memory.
+    /// All blocks and reservations that the inode names, if it names no nodes and that is known: so a small new file
+    /// goes away again without a look into its node, which may have left memory.
     pub(super) fn few_addresses(&self) -> Option<Vec<DataAddress>> {
         let addresses = self.blocks.get()?.map(DataAddress::from_disk);
         Some(addresses.into_iter().filter(|address| *address != DataAddress::Hole).collect())

@@ -228,8 +228,8 @@ impl Nodes<'_> {
                 NodesFor::Fsync { has_new_name } if is_last => (true, has_new_name && *nid == owner),
                 _ => (false, false),
             };
-            // What is written stays in memory as it is: a copy is made only if the node changes again. After an fsync it
-            // soon does.
+            // What is written stays in memory as it is: a copy is made only if the node changes again. After an fsync
+            // it soon does.
             let page = self.pages.change_pinned(node_key(*nid), |page| {
                 node::put_footer(page.bytes_mut(), &footer);
                 self.seal_inode(page.bytes_mut(), *nid, owner);
