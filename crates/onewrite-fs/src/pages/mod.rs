@@ -214,11 +214,6 @@ impl Pages {
         self.cache.borrow().dirty_pages(file.number(), pages.start).next().filter(|index| *index < pages.end)
     }
 
-    /// Whether any page is dirty.
-    pub fn has_dirty(&self) -> bool {
-        self.dirty_count() > 0
-    }
-
     /// Dirty pages of all files.
     pub fn dirty_count(&self) -> usize {
         self.cache.borrow().dirty_count()

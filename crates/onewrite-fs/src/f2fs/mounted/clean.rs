@@ -214,7 +214,7 @@ impl Cleaner<'_> {
     pub(super) async fn cleaning_task(&self) {
         loop {
             self.runtime.sleep(QUIET_INTERVAL).await;
-            if self.pages.has_dirty() || !self.space.borrow().is_below(QUIET_SHARE) {
+            if self.pages.dirty_count() > 0 || !self.space.borrow().is_below(QUIET_SHARE) {
                 continue;
             }
             onewrite_block::reached!("cleaning while nothing else happens");
