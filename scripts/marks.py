@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -114,6 +115,8 @@ SETUPS = [
     ("shares", 0.5, "shares:60 --mode MODE --device nvme-share"),
     ("drafts", 0.5, "atomic:60 --mode MODE"),
     ("unpadded", 0.5, "lives:40 --mode MODE"),
+    ("unpadded", 0.3, "full-log:20 --mode MODE --cache-pages 1024 --checkpoint-age 60s"),
+    ("unpadded", 0.3, "random-all:60 --mode MODE --slow-one-in 6"),
     ("all", 0.3, "open_files --mode MODE"),
     ("drafts", 0.3, "logged_content --mode MODE --checkpoint-age 100s"),
     ("some", 0.3, "many_names --mode MODE"),
@@ -131,6 +134,9 @@ SETUPS = [
     ("one", 0.5, "random-all:80 --mode ordered --device ftl-16g --ftl bast"),
     ("one", 0.5, "random-all:80 --mode ordered --device ftl-16g --ftl dftl"),
     ("one", 0.5, "random:80 --mode data --device sata-530"),
+    ("one", 0.3, "random:80 --mode ordered --device nvme-750"),
+    ("one", 0.3, "random:80 --mode sdj --device mutants/devices/nvme-share-small.toml"),
+    ("one", 0.3, "random-all:60 --mode ordered --size 140MiB --mkfs 'mke2fs -q -F -t ext4 -b 4096 $IMAGE'"),
     ("one", 1, "random-all:80 --fs f2fs"),
     ("one", 1.5, "swarm:60 --fs f2fs"),
     ("one", 1, "guided:60 --fs f2fs"),
@@ -155,6 +161,9 @@ SETUPS = [
     ("one", 0.5, "random-all:80 --fs f2fs --stage 1MiB"),
     ("one", 0.5, "random-all:80 --fs f2fs --stage 256KiB --device nvme-share"),
     ("one", 0.5, "random-all:80 --fs f2fs --device zns"),
+    ("one", 0.3, "random-all:60 --fs f2fs --slow-one-in 6"),
+    ("one", 0.3, "random-all:60 --fs f2fs --mkfs 'mkfs.f2fs -q -f $IMAGE'"),
+    ("one", 0.2, "random-all:60 --fs f2fs --device mutants/devices/ocssd-fails-3000.toml"),
     ("one", 0.02, "random:8 --fs f2fs --faults"),
 ]
 # What modes a setup is for, as `onewrite names modes` and its scope say it.
@@ -194,7 +203,7 @@ def setups(binary, wanted):
 def explore(binary, arguments, states, seed, out):
     """The report of one run, with the seconds that it took. The same program says the same: it is asked once."""
     begin = time.monotonic()
-    workload, *rest = arguments.split()
+    workload, *rest = shlex.split(arguments)
     workload = f"script:{SCRIPTS[workload]()}" if workload in SCRIPTS else workload
     words = ["crash", workload, *rest, "--states", str(states), "--seed", str(seed), "--jobs", "1"]
     words += ["--e2fsck-every", "1000", "--json", "-"]
@@ -203,7 +212,8 @@ def explore(binary, arguments, states, seed, out):
     key = [digest(binary), *words]
     if kept.is_file() and (known := json.loads(kept.read_text()))["key"] == key:
         return known["report"], known["seconds"]
-    run = subprocess.run([binary, *words], capture_output=True, text=True)
+    search = os.environ["PATH"] + ":/usr/sbin:/sbin"
+    run = subprocess.run([binary, *words], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PATH": search})
     if run.returncode not in (0, 1) or not run.stdout:
         fail(f"{arguments}\n{run.stderr[-2000:]}")
     if run.returncode == 1:
@@ -336,6 +346,7 @@ def main():
     parser.add_argument("--docs", help="write the counts into this page, docs/marks.md")
     parser.add_argument("--out", default="out/crash-marks", help="directory of the table of runs [%(default)s]")
     options = parser.parse_args()
+    options.binary = str(pathlib.Path(options.binary).resolve())
     runs, reports = list(setups(options.binary, options.only)), {}
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)

@@ -3,16 +3,10 @@
 use std::fmt;
 use std::io::{Read, Seek};
 
-use onewrite_block::{Executor, Image, Lpn, PAGE_SIZE, Page};
+use onewrite_block::{Image, Lpn, PAGE_SIZE, Page};
 
-use crate::action::Workload;
-use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
-use crate::model::Tree;
-use crate::options::ExploreOptions;
-use crate::recovery::{Extended, read_tree};
 use crate::subject::saved::{Saved, tool};
-use crate::subject::{Purpose, Subject};
 
 /// See the module's head.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,44 +49,13 @@ impl BaseImage {
         &self.command
     }
 
-    fn image(&self) -> Image {
+    /// What it made.
+    pub(crate) fn image(&self) -> Image {
         let mut image = Image::new(self.bytes.len() as u64 / PAGE_SIZE as u64);
         for (lpn, bytes) in (0..).map(Lpn).zip(self.bytes.as_chunks().0) {
             image.set(lpn, if *bytes == [0; PAGE_SIZE] { Page::ZEROS } else { Page::new(*bytes) });
         }
         image
-    }
-
-    /// The image behind a mount, and its tree.
-    ///
-    /// # Errors
-    /// If it cannot be mounted, or holds what workloads do not know (devices, sockets).
-    pub(crate) fn prepared<S: Subject>(
-        &self,
-        subject: &std::rc::Rc<S>,
-        workload: &Workload,
-        options: &ExploreOptions,
-    ) -> Result<(Image, Tree), CrashError> {
-        let medium = Medium::new(self.image());
-        let executor = Executor::ideal();
-        let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &options.geometry)));
-        let (subject, mounting) = (std::rc::Rc::clone(subject), options.mounting(Purpose::Recovery));
-        let extended = Extended::of(workload);
-        let work = async move {
-            let fs = subject.mount(port, mounting).await?;
-            let listing = read_tree(&fs, extended).await?;
-            onewrite_fs::FileSystem::unmount(&fs).await?;
-            Ok(listing)
-        };
-        let what = || format!("mounting what `{}` made", self.command);
-        let outcome = executor.block_on(work).map_err(|halt| CrashError::Halted { what: what(), halt })?;
-        drop(executor);
-        let listing = outcome.map_err(|error| CrashError::FileSystem { what: what(), error })?;
-        let tree = Tree::of_listing(&listing).map_err(|path| {
-            CrashError::Image(format!("`{}` made {path}, which is no file, directory or link", self.command))
-        })?;
-        let image = medium.borrow().image.clone();
-        Ok((image, tree))
     }
 }
 

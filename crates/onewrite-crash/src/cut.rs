@@ -34,7 +34,7 @@ use crate::in_memory::InMemory;
 use crate::judge::{Breach, Judge, Promise};
 use crate::perform::perform_at;
 use crate::plan::{MakeDevice, Stage};
-use crate::recovery::Extended;
+use crate::read_tree::Extended;
 use crate::state_id::{DeviceCut, StateId};
 use crate::states::log_pages;
 use crate::subject::{Purpose, Subject};

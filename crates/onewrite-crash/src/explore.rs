@@ -23,7 +23,7 @@ use crate::marks::{Recently, marks_of};
 use crate::mounted;
 use crate::options::ExploreOptions;
 use crate::plan::DEVICE_SHARE;
-use crate::recovery::Extended;
+use crate::read_tree::Extended;
 use crate::report::Report;
 use crate::run::{Run, run};
 use crate::state_id::{Cut, StateId};

@@ -34,7 +34,7 @@ use crate::lives::prepare;
 use crate::model::Tree;
 use crate::plan::Stage;
 use crate::player::Player;
-use crate::recovery::Extended;
+use crate::read_tree::Extended;
 use crate::state_id::{Cut, FaultId, StateId};
 use crate::states::Sum;
 use crate::subject::{Purpose, Subject};

@@ -57,6 +57,7 @@ mod options;
 mod perform;
 mod plan;
 mod player;
+mod read_tree;
 mod reading;
 mod reads;
 mod recovery;

@@ -17,16 +17,18 @@ use std::rc::Rc;
 
 use onewrite_block::layer::{RecordedEvent, Recording};
 use onewrite_block::{Choices, Executor, Image};
+use onewrite_fs::FileSystem;
 use rustc_hash::FxHashSet;
 
 use crate::action::{Action, Workload};
+use crate::base::BaseImage;
 use crate::disk::{Disk, Medium};
 use crate::error::CrashError;
 use crate::history::{History, Operation, Syncs};
 use crate::model::{Listing, Tree};
 use crate::options::ExploreOptions;
 use crate::perform::{in_memory, new_image, perform, recorded};
-use crate::recovery::{Extended, read_tree};
+use crate::read_tree::{Extended, read_tree};
 use crate::states::{Choice, Sum, Walker};
 use crate::subject::{Purpose, Subject};
 
@@ -43,7 +45,7 @@ pub(crate) fn prepare<S: Subject>(
     options: &ExploreOptions,
 ) -> Result<(Image, Tree), CrashError> {
     let mut state = match &options.base {
-        Some(base) => base.prepared(subject, workload, options)?,
+        Some(base) => mounted(subject, base, Extended::of(workload), options)?,
         None => (new_image(&**subject, options)?, Tree::of_directories(subject.directories())),
     };
     for part in workload.setup.split_inclusive(|action| matches!(action, Action::Cut(_))) {
@@ -57,6 +59,36 @@ pub(crate) fn prepare<S: Subject>(
         };
     }
     Ok(state)
+}
+
+/// The image of another program behind a mount, and its tree.
+///
+/// # Errors
+/// If it cannot be mounted, or holds what workloads do not know (devices, sockets).
+fn mounted<S: Subject>(
+    subject: &Rc<S>,
+    base: &BaseImage,
+    extended: Extended,
+    options: &ExploreOptions,
+) -> Result<(Image, Tree), CrashError> {
+    let medium = Medium::new(base.image());
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(Disk::instant(&medium, &options.geometry)));
+    let (subject, mounting) = (Rc::clone(subject), options.mounting(Purpose::Recovery));
+    let work = async move {
+        let fs = subject.mount(port, mounting).await?;
+        let listing = read_tree(&fs, extended).await?;
+        fs.unmount().await?;
+        Ok(listing)
+    };
+    let what = || format!("mounting what `{}` made", base.command());
+    let outcome = executor.block_on(work).map_err(|halt| CrashError::Halted { what: what(), halt })?;
+    drop(executor);
+    let listing = outcome.map_err(|error| CrashError::FileSystem { what: what(), error })?;
+    let unknown = |path| format!("`{}` made {path}, which is no file, directory or link", base.command());
+    let tree = Tree::of_listing(&listing).map_err(|path| CrashError::Image(unknown(path)))?;
+    let image = medium.borrow().image.clone();
+    Ok((image, tree))
 }
 
 /// What a part of a setup leaves that ends with an unmount.

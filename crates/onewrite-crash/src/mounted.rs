@@ -29,7 +29,7 @@ use crate::model::Listing;
 use crate::options::ExploreOptions;
 use crate::perform::in_memory;
 use crate::player::Player;
-use crate::recovery::{Extended, read_tree};
+use crate::read_tree::{Extended, read_tree};
 use crate::run::Run;
 use crate::subject::{Purpose, Subject};
 use crate::verdict::Verdict;

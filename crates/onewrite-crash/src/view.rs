@@ -6,7 +6,7 @@ use onewrite_block::{Executor, Geometry, Image};
 
 use crate::disk::{Disk, Medium};
 use crate::model::Listing;
-use crate::recovery::{Extended, read_tree};
+use crate::read_tree::{Extended, read_tree};
 use crate::subject::Subject;
 
 /// The tree that a view of `image` shows. `None` if the view does not show all that a mount would.

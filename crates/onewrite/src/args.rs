@@ -496,11 +496,10 @@ pub struct Crash {
     /// Begin to write pages out as soon as a tenth of the cache is dirty, as a mount does; else every five seconds.
     #[arg(long)]
     pub prompt_writeback: bool,
-    /// Let one of N requests of the modelled disk take up to 10 ms, at random; the others take 20 to 120 us.
+    /// Let one of N requests of the modelled disk take up to 10 ms; the others take 20 to 120 us.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub slow_one_in: Option<u64>,
-    /// Begin with an image that this shell command makes in the file `$IMAGE`, which has the size of --size:
-    /// `mkfs.f2fs -q -f $IMAGE`.
+    /// Begin with an image that this shell command makes in `$IMAGE`, a file of --size: `mkfs.f2fs -q -f $IMAGE`.
     #[arg(long, value_name = "COMMAND")]
     pub mkfs: Option<String>,
     /// Distinct states to judge.
@@ -512,9 +511,8 @@ pub struct Crash {
     /// Also check every COUNT-th state with `e2fsck -fn`, or `fsck.f2fs`; 0 checks none.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub e2fsck_every: u64,
-    /// Of a series without an end (random, random-all, atomic, shares, swarm, lives, scarce) judge one of N workloads
-    /// at every place, the others at ten random places and their end, a few states each; 1: all at every place
-    /// [default: 15, of scarce 1].
+    /// Of a series without an end (random:60, say) judge one of N workloads at every place, the others at ten random
+    /// places and their end, a few states each; 1: all at every place [default: 15, of scarce 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub thorough_every: Option<u64>,
     /// Cut the recovery, too, of one in N of the states in which it replays something; 0: of none [default: 50].
@@ -526,8 +524,7 @@ pub struct Crash {
     /// Let a SHARE tear: a power cut may leave some of its pairs done, as on an image on XFS or Btrfs.
     #[arg(long)]
     pub torn_shares: bool,
-    /// Let each request fail in turn, with and without a power cut behind it, and space run out. --states is then the
-    /// number of judgements.
+    /// Let each request fail in turn, with and without a cut behind it, and space run out; --states counts judgements.
     #[arg(long)]
     pub faults: bool,
     /// Workloads explored side by side, each on a core; the report is the same for any number [default: all cores].

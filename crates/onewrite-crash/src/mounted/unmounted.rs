@@ -10,7 +10,7 @@ use crate::error::CrashError;
 use crate::judge::{Breach, Promise};
 use crate::model::Listing;
 use crate::options::ExploreOptions;
-use crate::recovery::Extended;
+use crate::read_tree::Extended;
 use crate::subject::{Purpose, Subject};
 use crate::view::{viewed, wrong_in_view};
 

@@ -16,6 +16,7 @@ mod f2fs_canaries;
 mod f2fs_cleaning;
 mod f2fs_drafts;
 mod faults;
+mod full_log;
 mod lives;
 mod marks;
 mod mounted;
