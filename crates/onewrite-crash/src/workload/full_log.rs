@@ -43,7 +43,7 @@ pub(super) fn workload(log: Log, syncs: u64, (seed, number): (u64, u64)) -> Work
     setup.push(Action::MakeDirectory("/shared".into()));
     let warm_up = match log.blocks {
         Some(blocks) => filled(blocks.saturating_sub(rest), &mut choices),
-        None => fill_log(log.syncs.saturating_sub(rest / 20)),
+        None => fill_log(log.syncs.saturating_sub(rest / 5)),
     };
     let small = 1 + choices.below(3);
     let mut tasks = vec![long("/x", 60, &mut choices)];

@@ -1,11 +1,14 @@
 //! Large directories: names come, go and move, and the index that look-ups use is right after each change.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use onewrite_block::{Choices, Device};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
-use onewrite_fs::{FileSystem, FileView, FsError, FsResult, Ino, NewNode, RenameManner};
+use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position, RenameManner};
 
 use crate::support::f2fs_volume::{Left, assert_clean, new_staged_disk, with_mount};
 use crate::support::seeds;
@@ -91,4 +94,44 @@ fn names_of_a_large_directory_are_found_where_they_are() {
 fn names_are_found_short_of_memory_and_over_a_staging_area() {
     run(3, 256, 0);
     run(4, 256, MIB);
+}
+
+/// Polls each in turn until both are ready.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other, mut first, mut second) = (pin!(one), pin!(other), None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(outcome) = one.as_mut().poll(context)
+        {
+            first = Some(outcome);
+        }
+        if second.is_none()
+            && let Poll::Ready(outcome) = other.as_mut().poll(context)
+        {
+            second = Some(outcome);
+        }
+        if first.is_some() && second.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    (first.expect("it is ready"), second.expect("it is ready"))
+}
+
+/// A sync loads the node of a file, to place its page, while the file is removed.
+#[test]
+fn a_file_may_go_while_a_sync_loads_its_node() {
+    let device: Box<dyn Device> = Box::new(new_staged_disk(96 * MIB, 0));
+    let ((), device) = with_mount(device, F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        let root = fs.root();
+        let ino = fs.create(root, b"a", NewNode::FILE).await?;
+        fs.write(ino, Position::At(0), Content::Bytes(&[7; 4096]), Manner::default()).await?;
+        fs.fsync(root).await?;
+        // The nodes leave memory, the dirty page stays.
+        fs.drop_cached(Ino(1));
+        fs.lookup(root, b"a").await?;
+        let (synced, removed) = both(fs.sync(), fs.unlink(root, b"a")).await;
+        assert_eq!((synced, removed), (Ok(()), Ok(())));
+        assert!(matches!(fs.attributes(ino).await, Err(FsError::NotFound(_))));
+        fs.check().map_err(FsError::Invalid)
+    });
+    assert_clean(&image(device));
 }

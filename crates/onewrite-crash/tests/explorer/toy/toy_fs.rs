@@ -233,8 +233,11 @@ impl FileView for Toy {
     }
 
     async fn read(&self, ino: Ino, offset: u64, length: u64, _: Manner) -> FsResult<Data> {
-        assert_eq!(offset, 0, "the explorer reads whole files");
         let pages = self.file(ino, |content| content.chunks(PAGE_SIZE).map(Page::from_slice).collect::<Vec<_>>())?;
+        if offset > 0 {
+            assert_eq!(length, 1, "the explorer reads whole files, and one byte behind their ends");
+            return Ok(Data::default());
+        }
         Ok(Data { pages, skip: 0, length: length as usize })
     }
 
@@ -260,7 +263,7 @@ impl FileView for Toy {
     }
 
     async fn space(&self) -> FsResult<Space> {
-        lacking()
+        Ok(Space { blocks: 0, blocks_free: 0, inodes: 0, inodes_free: 0 })
     }
 }
 

@@ -158,6 +158,11 @@ pub fn find<'a>(bytes: &'a [u8], shape: Shape, place: Place, name: &[u8]) -> Opt
     None
 }
 
+/// Number of used slots.
+pub fn used_slots(bytes: &[u8], shape: Shape) -> usize {
+    (0..shape.slots).filter(|slot| is_used(bytes, *slot)).count()
+}
+
 /// Whether a name lies in the slots from `slot` on.
 pub fn is_at(bytes: &[u8], shape: Shape, slot: usize, name: &[u8]) -> bool {
     slot < shape.slots && is_used(bytes, slot) && stored_name(bytes, shape, slot) == Some(name)

@@ -366,7 +366,7 @@ impl Inode {
     /// What the inode says about block `index` of its content.
     ///
     /// # Panics
-    /// If `index` is not below [`Inode::address_count`].
+    /// If `index` is not below [`Shape::address_count`].
     pub fn address(&self, index: usize) -> DataAddress {
         DataAddress::from_disk(self.word(self.shape.address_at(index)))
     }

@@ -108,7 +108,12 @@ impl Backing for Volume {
         if self.gate.is_closed() {
             return Ok(Target::Later);
         }
-        let Named::By(slot) = self.maps().find(file, pages.start).await? else { return Ok(Target::Nowhere) };
+        let named = self.maps().find(file, pages.start).await;
+        if file.is_deleted() {
+            // While its node was loaded; nobody needs what it held.
+            return Ok(Target::Nowhere);
+        }
+        let Named::By(slot) = named? else { return Ok(Target::Nowhere) };
         if self.gate.is_closed() {
             return Ok(Target::Later);
         }

@@ -175,9 +175,14 @@ impl Directories<'_> {
             return directory.names().forget();
         }
         if !matches!(directory.names().known(logical), Known::Names { .. }) {
-            let names = dentry::entries(bytes, Shape::BLOCK, Place::Inode(directory.number()), 0).flatten();
-            directory.names().learn(logical, names.map(|entry| entry.expected_hash()));
-            self.files.note_indexed(BLOCK_SLOTS);
+            let names = dentry::entries(bytes, Shape::BLOCK, Place::Inode(directory.number()), 0);
+            let Ok(names) = names.collect::<Result<Vec<Entry<'_>>, _>>() else { return };
+            let slots: usize = names.iter().map(|entry| entry.slot_end - entry.slot).sum();
+            // In a damaged block a change of one name may change another, which nobody tells the index.
+            if slots == dentry::used_slots(bytes, Shape::BLOCK) {
+                directory.names().learn(logical, names.iter().map(Entry::expected_hash));
+                self.files.note_indexed(BLOCK_SLOTS);
+            }
         }
     }
 
@@ -337,7 +342,9 @@ impl Directories<'_> {
         self.names_gone.borrow_mut().insert((directory.number(), hash));
         onewrite_block::reached!("block of names emptied", is_empty);
         if is_empty {
-            Box::pin(self.contents().free_pages(directory, found.logical..found.logical + 1)).await?;
+            let freed = Box::pin(self.contents().free_pages(directory, found.logical..found.logical + 1)).await;
+            // If that fails, the block comes back as it was written last.
+            freed.inspect_err(|_| directory.names().forget())?;
             directory.names().note_hole(found.logical);
         }
         Ok(())

@@ -73,6 +73,10 @@ impl Nodes<'_> {
                 continue;
             }
             let page = self.read_block(block).await?;
+            if self.nat_entry(nid).await?.address != entry.address {
+                // Dropped meanwhile: what was read must not come back under a number that is free.
+                continue;
+            }
             if node.offset == 0 {
                 inode::Head::decode(&page.bytes()[..], nid, &self.layout)?;
             }

@@ -336,6 +336,8 @@ impl Recovery<'_> {
     /// Gives the file the addresses that its nodes in the chain say. First gives back what they no longer say, so that
     /// blocks may have moved within the file.
     async fn recover_content(&self, file: &Rc<File>, synced: &Synced, inode: Option<&Page>) -> FsResult<()> {
+        // Of a directory, names that a search met before may be others now.
+        file.names().forget();
         let mut changes = Vec::new();
         for (offset, block) in synced.nodes.iter().filter(|(offset, _)| is_direct(**offset)) {
             let page = match (offset, inode) {

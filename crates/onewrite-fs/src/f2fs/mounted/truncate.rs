@@ -107,6 +107,8 @@ impl Contents<'_> {
         let owner = file.number();
         self.pages.discard(owner.0.into(), 0..u64::MAX);
         self.pages.wait_for_writes(&**file).await;
+        // Nothing of it is left to stage, whether what follows can be read or not.
+        self.note_hole(file, 0..u64::MAX);
         let few = file.few_addresses();
         if few.is_none() && is_mapped(file) && self.maps().has_nodes(file).await? {
             Box::pin(self.free_pages(file, file.shape().address_count() as u64..u64::MAX)).await?;
