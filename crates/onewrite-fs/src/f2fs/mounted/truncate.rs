@@ -117,6 +117,9 @@ impl Contents<'_> {
         if attributes.is_some() {
             self.nodes().load_node(attributes, owner, XATTR_OFFSET).await?;
             self.nodes().drop_node(attributes, owner);
+            // If what follows cannot be read, the file stays, without them.
+            file.change_raw(|raw| raw.i_xattr_nid.set(0));
+            self.maps().drop_blocks(file, 1);
         }
         let named = match few {
             Some(addresses) => self.nodes().nat_entry(owner).await.map(|_| addresses)?,
@@ -152,7 +155,11 @@ impl Contents<'_> {
         let left = if file.is_directory() { 0 } else { file.links().saturating_sub(1) };
         file.change_raw(|raw| raw.i_links.set(left));
         if left == 0 && !file.is_open() {
-            return self.delete(file).await.inspect_err(|_| self.stamp_changed(file));
+            // Nothing names what could not be deleted; the unmount or the next mount does it.
+            return self.delete(file).await.inspect_err(|_| {
+                self.stamp_changed(file);
+                self.orphans.insert(file.number());
+            });
         }
         self.stamp_changed(file);
         // The nodes of an fsync do not say which names are gone.
