@@ -58,13 +58,14 @@ fn workloads_of_the_documentation_are_taken_and_stand_in_the_help() {
         .take_while(|line| line.starts_with('|'))
         .filter_map(|line| line.split('`').nth(1).filter(|name| name.contains(':')))
         .collect();
-    assert_eq!(names.len(), 12, "{names:?}");
+    assert_eq!(names.len(), 13, "{names:?}");
     let help = scratch.onewrite("help crash").ok();
     for name in names {
         let workload = name.replace(":N", ":40").replace("…", "create /a; sync");
         let run = scratch.onewrite_with(&["crash", &workload, "--mode", "data", "--states", "5"]);
         assert!(run.err().contains("violations: none"), "{workload}: {}", run.err());
-        let unit = if name.starts_with("scarce") { ":ROUNDS" } else { ":OPERATIONS" };
+        let units = [("scarce", ":ROUNDS"), ("full-log", ":SYNCS")];
+        let unit = units.iter().find(|(series, _)| name.starts_with(series)).map_or(":OPERATIONS", |(_, unit)| unit);
         let form = name.replace(":N", unit).replace("…", "ACTIONS");
         assert!(help.contains(&form), "{form} is not in the help");
     }
