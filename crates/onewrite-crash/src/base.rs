@@ -25,14 +25,17 @@ impl BaseImage {
     /// Runs `command` by the shell. It finds the path of a file of `size_bytes` zeros in the variable `IMAGE`.
     ///
     /// # Errors
-    /// [`CrashError::Image`] if it fails, or if no whole number of pages is in the file afterwards.
+    /// [`CrashError::Image`] if it fails, or leaves a file of another size.
     pub fn made_by(command: &str, size_bytes: u64) -> Result<BaseImage, CrashError> {
         let wrong = |what: String| CrashError::Image(format!("`{command}` {what}"));
         let failed = |error: std::io::Error| wrong(format!("cannot be run: {error}"));
         let mut saved = Saved::new(&Image::new(size_bytes / PAGE_SIZE as u64)).map_err(failed)?;
         let output = tool("sh").args(["-c", command]).env("IMAGE", saved.path()).output().map_err(failed)?;
         if !output.status.success() {
-            return Err(wrong(format!("ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr))));
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            let last = said.trim().lines().last().unwrap_or("it said nothing");
+            return Err(wrong(format!("ended with {}: {last}", output.status)));
         }
         let (mut bytes, file) = (Vec::new(), saved.file());
         file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(failed)?;

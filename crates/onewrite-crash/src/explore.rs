@@ -50,7 +50,7 @@ impl<S: Subject> Explorer<'_, S> {
     pub fn explore(&mut self, workload: &Workload) -> Result<(), CrashError> {
         let mut run = run(&self.subject, workload, self.options)?;
         if self.options.reads_mounted && self.only.is_none() {
-            run.mounted = mounted::judged(&self.subject, (workload, &run), self.options)?;
+            run.mounted = mounted::judged(&self.subject, (workload, &run), self.options, !self.is_glance())?;
         }
         self.explore_run(workload, &run)?;
         if self.ledger.is_none() {
@@ -84,7 +84,7 @@ impl<S: Subject> Explorer<'_, S> {
     /// [`CrashError::State`] if it cannot be judged.
     pub(crate) fn replay_mounted(&mut self, workload: &Workload) -> Result<(), CrashError> {
         let run = run(&self.subject, workload, self.options)?;
-        let mounted = mounted::judged(&self.subject, (workload, &run), self.options)?;
+        let mounted = mounted::judged(&self.subject, (workload, &run), self.options, true)?;
         if let Verdict::Unknown = mounted {
             let reason = "an operation fails halfway, so that nobody knows what the tree should be".into();
             return Err(CrashError::State { text: StateId::Mounted.to_string(), reason });

@@ -44,7 +44,8 @@ struct Seen {
     space: Option<Space>,
 }
 
-/// Judges `workload` without a cut; its recorded run was `run`.
+/// Judges `workload` without a cut; its recorded run was `run`. `asks_stranger`: whether the foreign checker looks at
+/// the image behind the unmount, too; that takes longer than all else.
 ///
 /// # Errors
 /// If the workload cannot be run.
@@ -52,13 +53,15 @@ pub(crate) fn judged<S: Subject>(
     subject: &Rc<S>,
     (workload, run): (&Workload, &Run),
     options: &ExploreOptions,
+    asks_stranger: bool,
 ) -> Result<Verdict, CrashError> {
     let judge = || {
         let medium = Medium::new(run.base.clone());
         let seen = play(subject, &medium, (workload, run), options)?;
         let is_known = seen.done.is_some();
         let image = medium.borrow().image.clone();
-        let unmounted = Unmounted { subject, image, extended: Extended::of(workload), options };
+        let asks_stranger = asks_stranger && options.e2fsck_every > 0;
+        let unmounted = Unmounted { subject, image, extended: Extended::of(workload), options, asks_stranger };
         let breach = match seen.breach {
             Some(breach) => Some(breach),
             None => unmounted.breach(seen.done.as_ref(), seen.space)?,

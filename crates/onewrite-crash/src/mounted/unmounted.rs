@@ -20,6 +20,8 @@ pub(super) struct Unmounted<'a, S> {
     pub(super) image: Image,
     pub(super) extended: Extended,
     pub(super) options: &'a ExploreOptions,
+    /// Whether the foreign checker looks at it.
+    pub(super) asks_stranger: bool,
 }
 
 impl<S: Subject> Unmounted<'_, S> {
@@ -37,12 +39,12 @@ impl<S: Subject> Unmounted<'_, S> {
         Ok(found.map(breach))
     }
 
-    /// What checkers find: our own, and the foreign one if it is asked at all.
+    /// What checkers find: our own, and the foreign one if it is asked.
     fn finding(&self) -> Result<Option<String>, CrashError> {
         let findings = self.subject.findings(&self.image, &mut |_| ());
         match findings.is_empty() {
             false => Ok(Some(findings.join("; "))),
-            true if self.options.e2fsck_every > 0 => self.subject.stranger_finding(&self.image),
+            true if self.asks_stranger => self.subject.stranger_finding(&self.image),
             true => Ok(None),
         }
     }

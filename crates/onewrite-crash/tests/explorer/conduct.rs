@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use onewrite_block::{
-    Cause, Completion, Counters, Device, DeviceError, Geometry, Lpn, MIB, Nanos, NextEvent, Operation, Page, Request,
-    Token,
-};
+use onewrite_block::{Cause, Completion, Device, DeviceError, Lpn, MIB, Operation, Page, Request, Token};
 use onewrite_crash::{
     Alter, Altered, BaseImage, CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Promise, Report, Subject,
     Violation, Workload, WorkloadSpec, crash, replay,
 };
 use onewrite_fs::ext4::Mode;
 use onewrite_fs::f2fs::FsyncMode;
+
+use crate::support::altered_disk::{Alteration, altered_disk};
 
 const SOUND: Ext4Subject = Ext4Subject::new(Mode::Ordered);
 
@@ -26,53 +25,32 @@ enum Wrong {
     Superblock,
 }
 
-struct WrongDisk {
-    inner: Box<dyn Device>,
+/// How it goes.
+struct Going {
     wrong: Wrong,
     reads: Vec<Token>,
 }
 
-impl Device for WrongDisk {
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&mut self, token: Token, mut request: Request, now: Nanos) {
-        match (self.wrong, &mut request.operation) {
+impl Alteration for Going {
+    fn submitted(&mut self, token: Token, request: &mut Request) {
+        match (self.wrong, &request.operation) {
             (Wrong::Reads | Wrong::Fails, Operation::Read { .. }) if request.cause == Cause::Data => {
                 self.reads.push(token);
             }
             (Wrong::Superblock, Operation::Write { start: Lpn(0), pages, .. }) if !says_recover(&pages[0]) => {
-                request = Request::read(Lpn(0), 1, Cause::Metadata);
+                *request = Request::read(Lpn(0), 1, Cause::Metadata);
             }
             _ => (),
         }
-        self.inner.submit(token, request, now);
     }
 
-    fn next_event(&self) -> NextEvent {
-        self.inner.next_event()
-    }
-
-    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        let seen = completed.len();
-        self.inner.advance(to, completed);
-        for completion in &mut completed[seen..] {
-            let is_read = self.reads.iter().position(|token| *token == completion.token);
-            match (is_read.map(|read| self.reads.swap_remove(read)), self.wrong, &mut completion.outcome) {
-                (Some(_), Wrong::Reads, Ok(pages)) => pages.fill(Page::ZEROS),
-                (Some(_), Wrong::Fails, outcome) => *outcome = Err(DeviceError::PowerLost),
-                _ => (),
-            }
+    fn completed(&mut self, completion: &mut Completion) {
+        let read = self.reads.iter().position(|token| *token == completion.token);
+        match (read.map(|read| self.reads.swap_remove(read)), self.wrong, &mut completion.outcome) {
+            (Some(_), Wrong::Reads, Ok(pages)) => pages.fill(Page::ZEROS),
+            (Some(_), Wrong::Fails, outcome) => *outcome = Err(DeviceError::PowerLost),
+            _ => (),
         }
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn reset_counters(&mut self) {
-        self.inner.reset_counters();
     }
 }
 
@@ -83,7 +61,7 @@ fn says_recover(page: &Page) -> bool {
 
 impl<S: Subject> Alter<S> for Wrong {
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
-        Box::new(WrongDisk { inner: disk, wrong: *self, reads: Vec::new() })
+        altered_disk(disk, Going { wrong: *self, reads: Vec::new() })
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use onewrite_block::{
-    Cause, Completion, Counters, Device, Geometry, Lpn, MIB, Nanos, NextEvent, Operation, Page, Request, Token,
-};
+use onewrite_block::{Cause, Completion, Device, Lpn, MIB, Operation, Page, Request, Token};
 use onewrite_crash::{
     Alter, Altered, CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Promise, Report, Shrunk, Subject, Workload,
     crash, minimise, replay,
@@ -12,19 +10,17 @@ use onewrite_crash::{
 use onewrite_fs::ext4::Mode;
 use onewrite_fs::f2fs::FsyncMode;
 
+use crate::support::altered_disk::{Alteration, altered_disk};
+
 /// Content goes to the disk as it should; a read of content gives what was written first.
+#[derive(Default)]
 struct Stale {
-    inner: Box<dyn Device>,
     first: BTreeMap<Lpn, Page>,
     reads: BTreeMap<Token, Lpn>,
 }
 
-impl Device for Stale {
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+impl Alteration for Stale {
+    fn submitted(&mut self, token: Token, request: &mut Request) {
         match (&request.operation, request.cause) {
             (Operation::Write { start, pages, .. }, Cause::Data) => {
                 for (lpn, page) in (start.0..).map(Lpn).zip(pages) {
@@ -34,31 +30,14 @@ impl Device for Stale {
             (Operation::Read { start, .. }, Cause::Data) => drop(self.reads.insert(token, *start)),
             _ => (),
         }
-        self.inner.submit(token, request, now);
     }
 
-    fn next_event(&self) -> NextEvent {
-        self.inner.next_event()
-    }
-
-    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        let seen = completed.len();
-        self.inner.advance(to, completed);
-        for completion in &mut completed[seen..] {
-            if let (Some(start), Ok(pages)) = (self.reads.remove(&completion.token), &mut completion.outcome) {
-                for (lpn, page) in (start.0..).map(Lpn).zip(pages) {
-                    *page = self.first.get(&lpn).unwrap_or(page).clone();
-                }
+    fn completed(&mut self, completion: &mut Completion) {
+        if let (Some(start), Ok(pages)) = (self.reads.remove(&completion.token), &mut completion.outcome) {
+            for (lpn, page) in (start.0..).map(Lpn).zip(pages) {
+                *page = self.first.get(&lpn).unwrap_or(page).clone();
             }
         }
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn reset_counters(&mut self) {
-        self.inner.reset_counters();
     }
 }
 
@@ -67,7 +46,7 @@ struct StaleReads;
 
 impl<S: Subject> Alter<S> for StaleReads {
     fn layer(&self, disk: Box<dyn Device>) -> Box<dyn Device> {
-        Box::new(Stale { inner: disk, first: BTreeMap::new(), reads: BTreeMap::new() })
+        altered_disk(disk, Stale::default())
     }
 }
 

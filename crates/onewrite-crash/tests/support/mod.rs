@@ -1,5 +1,6 @@
 //! Support: what tests of the explorer have in common.
 
+pub mod altered_disk;
 pub mod disobedient;
 pub mod returns_early;
 
