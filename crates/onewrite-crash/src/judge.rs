@@ -7,9 +7,11 @@
 //!    there as a whole, in the prefix or beside it.
 //! 3. *Content*, outside full scope: a page holds its content as of the last sync of its file, or any content written
 //!    since. `ordered`: a page that got its block since then holds what was written with the block, or later content;
-//!    never the block's old content. `writeback`: such a page may hold anything.
+//!    never the block's old content; and what a truncation cut off a page is gone with it (`cuts`). `writeback`: such a
+//!    page may hold anything.
 //! 4. *Delayed allocation*, outside full scope: sizes follow the content (see `sizes`). A page that had no block at the
-//!    last sync of its file holds zeros or content written since, in `writeback` too.
+//!    last sync of its file holds zeros or content written since, in `writeback` too; the last page of a size that a
+//!    write gave holds content.
 //!
 //! 5. *Shares*: once a share has returned, its pages have its content, in every mode. Of one under way, all pages have
 //!    it or none (`shares`).
@@ -22,6 +24,7 @@
 mod candidates;
 mod checkpoint;
 mod combinations;
+mod cuts;
 mod nearest;
 mod of_steps;
 mod overwritten;
@@ -33,20 +36,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use onewrite_block::{PAGE_SIZE, Page};
+use onewrite_block::Page;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use combinations::{COMBINATIONS_MAX, FAILED_COMBINATIONS_MAX, combinations};
+use cuts::Cuts;
 pub(crate) use of_steps::changes;
 use of_steps::{is_beside_content, lingers, sized};
-use pages::is_mixed;
 pub(crate) use pages::is_seen;
 use rolling::{BlockChange, Checkpoints, removals_before};
 
-use crate::hash::ZEROS;
 use crate::history::{Happening, History, Operation, Syncs};
-use crate::model::{FileContent, ItemKind, Listing, NodeId, Step, Touched, Tree};
+use crate::model::{ItemKind, Listing, NodeId, Step, Touched, Tree};
 use crate::options::ExploreOptions;
 use crate::recovery::{Found, Problem};
 use crate::sizes::{Change, Sizes, Surviving};
@@ -161,6 +163,7 @@ pub(crate) struct Judge<'a> {
     by_shape: FxHashMap<u64, Vec<usize>>,
     by_names: FxHashMap<u64, Vec<usize>>,
     sizes: Sizes,
+    cuts: Cuts,
     /// Indexed by number of happenings.
     obligations: Vec<Rc<Obligations>>,
     /// Indexed by number of happenings.
@@ -203,6 +206,7 @@ impl<'a> Judge<'a> {
             by_shape: FxHashMap::default(),
             by_names: FxHashMap::default(),
             sizes: Sizes::default(),
+            cuts: Cuts::default(),
             obligations: Vec::new(),
             ended_count: Vec::new(),
             versions: BTreeMap::new(),
@@ -341,6 +345,9 @@ impl<'a> Judge<'a> {
             }
             Step::Truncate { node, .. } | Step::Shift { node, .. } => {
                 self.sizes.note(*node, Change { size: tree.size(*node), ..before });
+                if matches!(step, Step::Truncate { .. }) {
+                    self.cuts.note(*node, before.order, tree.size(*node));
+                }
             }
             _ => (),
         }
@@ -530,46 +537,13 @@ impl<'a> Judge<'a> {
     }
 
     fn is_possible_size(&self, candidate: &Candidate, node: NodeId, size: u64, happened: usize) -> bool {
-        let (obligations, prefix, partial) = (&self.obligations[happened], candidate.prefix, &candidate.partial[..]);
-        let shared = obligations.shared.get(&node).copied().unwrap_or(0);
-        let place = Surviving { prefix, partial, synced: obligations.of(node), shared, happened };
-        self.sizes.allows(node, self.history.initial.size(node), size, &place)
+        self.sizes.allows(node, self.history.initial.size(node), size, &self.surviving(candidate, node, happened))
     }
 
-    fn is_allowed(
-        &self,
-        candidate: &Candidate,
-        (node, index): (NodeId, u64),
-        content: &FileContent,
-        happened: usize,
-    ) -> bool {
-        let place = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
-        let (page, found) =
-            place.map_or((&Page::ZEROS, ZEROS), |place| (&content.pages[place].1, content.pages[place].2));
-        let visible = (content.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
-        let none = Vec::new();
-        let versions = self.versions.get(&(node, index)).unwrap_or(&none);
-        let synced = self.obligations[happened].of_page(node, index);
-        let allocated = versions.iter().rfind(|version| version.allocates && version.order < candidate.prefix);
-        if self.promises.keeps == Keeps::Metadata && !self.promises.delays {
-            let since = |version: &&Version| version.allocates && version.order >= synced && version.begin < happened;
-            if versions.iter().any(|version| since(&version)) {
-                return true;
-            }
-        }
-        let (in_force, from) = match allocated.filter(|version| self.promises.delays && version.order >= synced) {
-            Some(allocated) => ((Page::ZEROS, ZEROS), allocated.order),
-            None => {
-                let lower = allocated.map_or(0, |version| version.order + 1).max(synced);
-                let before = versions.iter().rfind(|version| version.order < lower);
-                let initial = || self.history.initial.page(node, index).unwrap_or((Page::ZEROS, ZEROS));
-                (before.map_or_else(initial, Version::content), lower)
-            }
-        };
-        let later = || versions.iter().filter(|version| version.order >= from && version.begin < happened);
-        let allowed = || std::iter::once(in_force.clone()).chain(later().map(Version::content));
-        allowed().any(|version| is_seen(version, found, visible))
-            || self.tears && is_mixed(page, &allowed().map(|(page, _)| page).collect::<Vec<_>>(), visible)
+    fn surviving<'c>(&self, candidate: &'c Candidate, node: NodeId, happened: usize) -> Surviving<'c> {
+        let (obligations, prefix, partial) = (&self.obligations[happened], candidate.prefix, &candidate.partial[..]);
+        let shared = obligations.shared.get(&node).copied().unwrap_or(0);
+        Surviving { prefix, partial, synced: obligations.of(node), shared, happened }
     }
 }
 

@@ -48,6 +48,16 @@ pub(crate) struct Surviving<'a> {
     pub(crate) happened: usize,
 }
 
+/// The sizes that a file may have.
+struct Bounds {
+    /// The last certain one.
+    least: u64,
+    /// The largest since.
+    most: u64,
+    /// Whether the size that was asked about was given as it is.
+    is_given: bool,
+}
+
 /// See the module's head.
 #[derive(Default)]
 pub(crate) struct Sizes {
@@ -73,6 +83,16 @@ impl Sizes {
 
     /// Whether `node` may have `size` bytes; it had `initial` bytes when the run began.
     pub(crate) fn allows(&self, node: NodeId, initial: u64, size: u64, place: &Surviving<'_>) -> bool {
+        let Bounds { least, most, is_given } = self.bounds(node, initial, size, place);
+        (least..=most).contains(&size) && (is_given || size.is_multiple_of(PAGE_SIZE as u64))
+    }
+
+    /// The least size that `node` may have: any larger one was given by a write.
+    pub(crate) fn certain(&self, node: NodeId, initial: u64, place: &Surviving<'_>) -> u64 {
+        self.bounds(node, initial, 0, place).least
+    }
+
+    fn bounds(&self, node: NodeId, initial: u64, size: u64, place: &Surviving<'_>) -> Bounds {
         let (mut least, mut most, mut is_given) = (initial, initial, size == initial);
         let mut last_cut = None;
         for change in self.changes.get(&node).map_or(&[][..], Vec::as_slice) {
@@ -92,7 +112,7 @@ impl Sizes {
         let certain = |shared: &&Shared| shared.order < place.shared && Some(shared.order) >= last_cut;
         let shared = self.shared.get(&node).map_or(&[][..], Vec::as_slice);
         let least = shared.iter().filter(certain).map(|shared| shared.end).fold(least, u64::max);
-        (least..=most).contains(&size) && (is_given || size.is_multiple_of(PAGE_SIZE as u64))
+        Bounds { least, most, is_given }
     }
 }
 
