@@ -31,6 +31,14 @@ DEVICES = {
 }
 CAUSES = ["data", "metadata", "journal", "checkpoint", "cleaning"]
 
+
+def commit() -> str:
+    """The commit of the tree that this script is in; the program should be of it."""
+    tree = Path(__file__).resolve().parent
+    said = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=tree, capture_output=True, text=True)
+    return said.stdout.strip() or "unknown"
+
+
 HEAD = """# F2FS beside ext4, measured
 
 `scripts/f2fs-table.py PROGRAM` writes this file: emulated devices of 1 GiB (4 GiB for `fileserver`), virtual time,
@@ -41,7 +49,7 @@ is flash programmed for each byte that the job wrote (the file sets of `varmail`
 laid out before and count for the device alone; on the memory cards that of `varmail` is most of the bytes); WAF is
 flash programmed for each byte that reached the device. Devices are new, not aged, so little is erased. An erase is one
 of what the device erases at once: 2 MiB on `sata-850pro`, 512 KiB on `nvme-share`, 4 MiB on the cards; on
-`ocssd-huawei` a zone, a block of each of its 16 units (16 MiB at 1 GiB, 32 MiB at 4 GiB), under PFTL, too.
+`ocssd-huawei` a zone, a block of each of its 16 units (16 MiB at 1 GiB, 32 MiB at 4 GiB), under PFTL, too. Commit COMMIT.
 """
 
 
@@ -66,7 +74,7 @@ def row(report: dict) -> str:
 def main() -> None:
     """Prints the file."""
     program = sys.argv[1]
-    print(HEAD)
+    print(HEAD.replace("COMMIT", commit()))
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "overwrite.fio"
         file.write_text(OVERWRITE)

@@ -5,6 +5,8 @@
 //! that runs before the first crash state. The first such part is the setup; the second, if there is one, is the
 //! warm-up.
 
+mod forms;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -313,7 +315,7 @@ impl FromStr for Action {
     type Err = CrashError;
 
     fn from_str(text: &str) -> Result<Action, CrashError> {
-        let refuse = |reason: &str| CrashError::Workload { text: text.into(), reason: reason.into() };
+        let refuse = |reason: &str| CrashError::Action { text: text.into(), reason: reason.into() };
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |at: usize| words[at].parse::<u64>().map_err(|_| refuse("a number is needed"));
         let word = |at: usize| words[at].to_owned();
@@ -386,7 +388,7 @@ impl FromStr for Action {
             }
             ("pause", 2) => Action::Pause(number(1)?),
             ("cut", 2) => Action::Cut(number(1)?),
-            _ => return Err(refuse("no such action, or the wrong number of words")),
+            (name, _) => return Err(refuse(&forms::wrong(name))),
         })
     }
 }
@@ -447,7 +449,7 @@ impl FromStr for Workload {
         match explored.find(|action| matches!(action, Action::Cut(_))) {
             Some(cut) => {
                 let reason = "a cut is for the setup, before the first `>>`; behind it the explorer cuts everywhere";
-                Err(CrashError::Workload { text: cut.to_string(), reason: reason.into() })
+                Err(CrashError::Action { text: cut.to_string(), reason: reason.into() })
             }
             None => Ok(workload),
         }

@@ -4,16 +4,22 @@ use onewrite_block::Halt;
 use onewrite_fs::FsError;
 use thiserror::Error;
 
+use crate::workload::WorkloadSpec;
+
 /// Why an exploration could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CrashError {
     /// The text of a workload is invalid.
-    #[error(
-        "workload `{text}`: {reason}; there are ace:1, ace:2, ace:3, random:OPERATIONS, random-all:OPERATIONS, \
-         atomic:OPERATIONS, shares:OPERATIONS, swarm:OPERATIONS, lives:OPERATIONS, scarce:ROUNDS, full-log:SYNCS and \
-         script:ACTIONS"
-    )]
+    #[error("workload `{text}`: {reason}; there are {}", WorkloadSpec::forms())]
     Workload {
+        /// The given text.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An action of a script is invalid.
+    #[error("action `{text}`: {reason}")]
+    Action {
         /// The given text.
         text: String,
         /// What is wrong with it.

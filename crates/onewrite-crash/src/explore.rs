@@ -32,6 +32,9 @@ use crate::subject::Subject;
 use crate::verdict::Verdict;
 use crate::walk::{Walk, WalkPosition};
 
+/// The foreign checker looks at the unmount of one workload of so many: it takes longer than a short workload's states.
+const STRANGER_EVERY: u64 = 15;
+
 /// Explores `workload` on `subject`.
 ///
 /// # Errors
@@ -50,7 +53,7 @@ impl<S: Subject> Explorer<'_, S> {
     pub fn explore(&mut self, workload: &Workload) -> Result<(), CrashError> {
         let mut run = run(&self.subject, workload, self.options)?;
         if self.options.reads_mounted && self.only.is_none() {
-            run.mounted = mounted::judged(&self.subject, (workload, &run), self.options, !self.is_glance())?;
+            run.mounted = mounted::judged(&self.subject, (workload, &run), self.options, self.asks_stranger())?;
         }
         self.explore_run(workload, &run)?;
         if self.ledger.is_none() {
@@ -139,6 +142,11 @@ impl<S: Subject> Explorer<'_, S> {
         Ok(())
     }
 
+    /// Whether the foreign checker looks at what the unmount of the present workload leaves.
+    fn asks_stranger(&self) -> bool {
+        self.options.e2fsck_every > 0 && self.number.is_multiple_of(STRANGER_EVERY)
+    }
+
     /// Whether the present workload is judged at some places only. One that is replayed is the first, so it is not.
     pub(crate) fn is_glance(&self) -> bool {
         !glance::is_thorough(self.number, self.options)
@@ -147,6 +155,7 @@ impl<S: Subject> Explorer<'_, S> {
     /// Prepares the ledger for the states of one workload's run, and enters what its mounted file system read as.
     fn open_door(&mut self, workload: &Workload, run: &Run) {
         let (share, is_glance) = (self.shared_with_device, self.is_glance());
+        let asks_stranger = self.asks_stranger();
         let ledger = self.ledger();
         if let Some(most) = share {
             let inside = ledger.report.states_by_kind.inside_device;
@@ -157,6 +166,10 @@ impl<S: Subject> Explorer<'_, S> {
         }
         ledger.report.workloads += 1;
         ledger.report.glances += u64::from(is_glance);
+        ledger.report.e2fsck_runs += u64::from(asks_stranger);
+        let with_errors = run.history.operations.iter().filter(|operation| operation.error.is_some());
+        ledger.report.operations += run.history.operations.len() as u64;
+        ledger.report.operations_with_errors += with_errors.count() as u64;
         ledger.report.mounted += u64::from(!matches!(run.mounted, Verdict::Unknown));
         if let Verdict::Broken(breach) = &run.mounted {
             self.note(workload, &StateId::Mounted, Breach::clone(breach));
@@ -237,7 +250,8 @@ impl<S: Subject> Explorer<'_, S> {
             false => crate::sampling::samples(count, joined, samples, &mut chance),
         };
         if self.options.tears() && depth == 0 {
-            choices.extend(crate::sampling::torn(&choices, &mut chance));
+            let whole = self.subject.whole_page();
+            choices.extend(crate::sampling::torn(&choices, |unit| walker.may_tear(unit, whole), &mut chance));
         }
         choices
     }

@@ -148,16 +148,21 @@ impl<S: Subject> Explorer<'_, S> {
     /// Repeats the run with one fault; with a cut after it, judges only the state that the cut leaves.
     ///
     /// # Errors
-    /// If the workload cannot be run without a fault, or there is no such cut.
+    /// If the workload cannot be run without a fault, or there is no such fault or cut.
     pub(crate) fn replay_fault(&mut self, workload: &Workload, fault: FaultId, cuts: &[Cut]) -> Result<(), CrashError> {
         self.recoverer.extended = Extended::of(workload);
         let (image, tree) = prepare(&self.subject, workload, self.options)?;
         let looked = match (fault, cuts) {
             (FaultId::Room(blocks), []) => {
                 let full = self.fill(image, tree)?;
+                full.expect_room(blocks)?;
                 self.one_room(workload, &full, blocks)?.0
             }
-            (_, []) => LookedFault { cuts: Vec::new(), ..self.one_fault(workload, (&image, &tree), fault) },
+            (_, []) => {
+                let outcome = self.run_with((&image, &tree), workload, fault_of(fault));
+                outcome.expect_met(fault)?;
+                LookedFault { cuts: Vec::new(), ..self.looked_at(workload, &image, &outcome, fault) }
+            }
             _ => self.one_cut(workload, (&image, &tree), fault, cuts)?,
         };
         self.fault_backlog.push(LookedFaults::Group(Rc::new(workload.clone()), vec![looked]));
@@ -232,6 +237,19 @@ impl<S: Subject> Explorer<'_, S> {
         let sum = Sum::of_base(base_of(workload) ^ self.faults_tried.rotate_left(40));
         let recovered = self.recoverer.recover(outcome.image.clone(), sum, &log);
         (judge.judge(&recovered.found, outcome.history.happenings.len()), recovered.reached)
+    }
+}
+
+impl Outcome {
+    /// # Errors
+    /// If the run ended before it came to the request that was to fail.
+    fn expect_met(&self, fault: FaultId) -> Result<(), CrashError> {
+        match fault {
+            FaultId::Request(at) | FaultId::From(at) | FaultId::FullFrom(at) if at >= self.requests => {
+                Err(CrashError::no_such_state(&fault.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

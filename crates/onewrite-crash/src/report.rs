@@ -97,7 +97,11 @@ pub struct Report {
     pub glances: u64,
     /// Of all, how many had the tree of their mounted file system judged.
     pub mounted: u64,
-    /// Number of states that `e2fsck` also checked.
+    /// Number of operations in all runs, a last `sync` for each unmount included.
+    pub operations: u64,
+    /// Of these, how many got an error: a name that is not there, say, or no space.
+    pub operations_with_errors: u64,
+    /// Number of states, and of images behind an unmount, that `e2fsck` or `fsck.f2fs` also checked.
     pub e2fsck_runs: u64,
     /// In how many distinct states each mark was reached; see `docs/marks.md`.
     pub marks: MarkCounts,

@@ -40,14 +40,16 @@ pub(crate) fn samples(count: usize, joined: usize, samples: usize, chance: &mut 
     all.into_iter().map(kept).collect()
 }
 
-/// Copies of some of `choices`, each with one surviving unit torn.
-pub(crate) fn torn(choices: &[Choice], chance: &mut Choices) -> Vec<Choice> {
+/// Copies of some of `choices`, each with one surviving unit torn that `may_tear`.
+pub(crate) fn torn(choices: &[Choice], may_tear: impl Fn(usize) -> bool, chance: &mut Choices) -> Vec<Choice> {
     let mut all = Vec::new();
     for choice in choices.iter().filter(|choice| !choice.kept.is_empty()) {
         if chance.chance(1, 2) {
             let unit = choice.kept[chance.index(choice.kept.len())];
             let sectors = 1 + chance.below(254) as u8;
-            all.push(Choice { torn: Some((unit, sectors)), ..choice.clone() });
+            if may_tear(unit) {
+                all.push(Choice { torn: Some((unit, sectors)), ..choice.clone() });
+            }
         }
     }
     all

@@ -102,11 +102,20 @@ impl fmt::Display for StateId {
     }
 }
 
+/// More units than any run has unflushed.
+const UNITS_MAX: usize = 1 << 20;
+
+/// Units in ascending order.
 fn numbers(text: &str) -> Option<Vec<usize>> {
     let mut kept = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        kept.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        let is_ascending = first <= last && kept.last().is_none_or(|before| *before < first);
+        if !is_ascending || last >= UNITS_MAX {
+            return None;
+        }
+        kept.extend(first..=last);
     }
     Some(kept)
 }
@@ -114,14 +123,16 @@ fn numbers(text: &str) -> Option<Vec<usize>> {
 fn cut(text: &str) -> Option<Cut> {
     let (event, choice) = text.split_once(':')?;
     let (kept, torn) = choice.split_once('~').map_or((choice, None), |(kept, torn)| (kept, Some(torn)));
+    let kept = numbers(kept)?;
     let torn = match torn {
         None => None,
         Some(torn) => {
             let (unit, sectors) = torn.split_once('/')?;
-            Some((unit.parse().ok()?, u8::from_str_radix(sectors, 16).ok()?))
+            let unit = unit.parse().ok().filter(|unit| kept.contains(unit))?;
+            Some((unit, u8::from_str_radix(sectors, 16).ok()?))
         }
     };
-    Some(Cut { event: event.parse().ok()?, choice: Choice { kept: numbers(kept)?, torn } })
+    Some(Cut { event: event.parse().ok()?, choice: Choice { kept, torn } })
 }
 
 fn device(text: &str) -> Option<StateId> {
@@ -157,7 +168,8 @@ impl FromStr for StateId {
             Some(("room", rest)) => room(rest),
             _ => text.split('>').map(cut).collect::<Option<_>>().map(StateId::Door),
         };
-        let reason = "an address looks like 57:0,2-5 or 57:0>12:1, cut:981:4, fault:7 or mounted";
+        let reason = "an address looks like 57:0,2-5 or 57:0>12:1 (units ascend, and a torn one is among them), \
+                      cut:981:4, fault:7, room:12 or mounted";
         id.ok_or_else(|| CrashError::State { text: text.into(), reason: reason.into() })
     }
 }
@@ -183,6 +195,8 @@ mod tests {
         ] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
-        assert!("57".parse::<StateId>().is_err());
+        for text in ["57", "5:9-2", "5:3,1", "5:0-9999999999", "5:0-18446744073709551615", "5:0~99/0f", "5:x"] {
+            assert!(text.parse::<StateId>().is_err(), "{text}");
+        }
     }
 }

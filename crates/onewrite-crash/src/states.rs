@@ -382,6 +382,11 @@ impl<'a> Walker<'a> {
         image
     }
 
+    /// Whether a pending unit may tear: one of the page `whole` may not.
+    pub(crate) fn may_tear(&self, unit: usize, whole: Option<Lpn>) -> bool {
+        whole.is_none_or(|whole| self.pending[unit].pages.iter().all(|(lpn, ..)| *lpn != whole))
+    }
+
     /// Whether a state keeps some, but not all, of the pairs of a SHARE under way.
     pub(crate) fn tears_share(&self, choice: &Choice) -> bool {
         let is_kept = |index| choice.kept.binary_search(&index).is_ok();

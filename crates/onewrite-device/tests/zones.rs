@@ -227,7 +227,7 @@ fn what_such_a_device_cannot_do_is_refused_with_a_cure() {
     let aged = profile.device_of_age(Some(128 * MIB), Age::Steady).map(drop).unwrap_err().to_string();
     assert!(aged.contains("--age") && aged.contains("--ftl dftl"), "{aged}");
     let (device, _) = device("ocssd-huawei");
-    assert!(device.geometry().share_refusal.as_ref().is_some_and(|why| why.contains("--ftl page")));
+    assert!(device.geometry().share_refusal.as_ref().is_some_and(|why| why.contains("nvme-share")));
     let below = profile.translated();
     assert!(matches!(below.own_layer(), Some(Layer::Dftl { .. })), "PFTL for what writes anywhere");
     assert_eq!(below.device(Some(128 * MIB)).unwrap().geometry().zones, None);

@@ -540,7 +540,7 @@ pub struct Crash {
     /// Judge only this state of a script, as in the command that a violation prints.
     #[arg(long, value_name = "STATE")]
     pub state: Option<String>,
-    /// Write the report as JSON to this file, or to standard output (-).
+    /// Write the report as JSON to this file, or to standard output (-). In words it is told on standard error.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
 }

@@ -43,11 +43,11 @@ pub fn explore_application<S: Subject>(
     watch: &dyn Fn(u64, u64),
 ) -> Result<ApplicationReport, CrashError> {
     let subject = Rc::new(subject);
-    let log = log_pages(&application.events, subject.log_causes());
+    let (log, whole) = (log_pages(&application.events, subject.log_causes()), subject.whole_page());
+    let choices = |walker: &Walker<'_>, moment| choices(walker, whole, moment, options);
     let mut recoverer = Recoverer::new(&subject, options);
     recoverer.extended = Extended::Some;
-    let possible =
-        walk(application, options, &log, |walker, moment| Ok(choices(walker, moment, options).len() as u64))?;
+    let possible = walk(application, options, &log, |walker, moment| Ok(choices(walker, moment).len() as u64))?;
     let mut exploration = Exploration {
         recoverer,
         application,
@@ -61,7 +61,7 @@ pub fn explore_application<S: Subject>(
     let wanted = options.states_max.min(possible);
     let mut chance = Choices::new(options.seed).stream("application", 0);
     walk(application, options, &log, |walker, moment| {
-        for choice in choices(walker, moment, options) {
+        for choice in choices(walker, moment) {
             if exploration.is_done() {
                 break;
             }
@@ -104,8 +104,9 @@ fn walk(
     Ok(sum)
 }
 
-/// The states at a moment: only those with something new, unless what must survive has changed.
-fn choices(walker: &Walker<'_>, moment: Moment, options: &ExploreOptions) -> Vec<Choice> {
+/// The states at a moment: only those with something new, unless what must survive has changed. The page `whole` never
+/// tears.
+fn choices(walker: &Walker<'_>, whole: Option<Lpn>, moment: Moment, options: &ExploreOptions) -> Vec<Choice> {
     let count = walker.pending.len();
     let mut chance = Choices::new(options.seed).stream("states", moment.event as u64);
     let mut choices = match count <= options.exhaustive_writes_max {
@@ -113,7 +114,7 @@ fn choices(walker: &Walker<'_>, moment: Moment, options: &ExploreOptions) -> Vec
         false => sampling::samples(count, moment.joined, options.samples, &mut chance),
     };
     if options.tears() {
-        choices.extend(sampling::torn(&choices, &mut chance));
+        choices.extend(sampling::torn(&choices, |unit| walker.may_tear(unit, whole), &mut chance));
     }
     choices
 }

@@ -94,6 +94,7 @@ impl<S: Subject> Explorer<'_, S> {
         cuts: &[Cut],
     ) -> Result<LookedFault, CrashError> {
         let outcome = self.run_with(start, workload, fault_of(id));
+        outcome.expect_met(id)?;
         let judge = Judge::new(&outcome.history, self.subject.promises(), self.options);
         let Passed { events, .. } = passed(&outcome.events);
         let [cut] = cuts else { return Err(no_such_cut(cuts)) };

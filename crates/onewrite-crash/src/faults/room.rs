@@ -30,6 +30,17 @@ pub(super) struct Full {
     size: u64,
 }
 
+impl Full {
+    /// # Errors
+    /// If the file system never has so many free blocks.
+    pub(super) fn expect_room(&self, blocks: u64) -> Result<(), CrashError> {
+        match blocks <= self.size / PAGE_SIZE as u64 {
+            true => Ok(()),
+            false => Err(CrashError::no_such_state(&FaultId::Room(blocks).to_string())),
+        }
+    }
+}
+
 impl<S: Subject> Explorer<'_, S> {
     /// Runs with more and more free blocks until they are enough; returns whether the exploration is done.
     pub(super) fn explore_want_of_room(

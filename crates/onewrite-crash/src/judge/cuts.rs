@@ -4,7 +4,6 @@
 //! the file grows again, no crash shows what was cut off.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use onewrite_block::PAGE_SIZE;
 
@@ -28,8 +27,8 @@ impl Cuts {
     /// The first byte that truncations cut off a page since the operation at `since`, of those before `until`.
     pub(super) fn first_byte(&self, page: (NodeId, u64), since: Option<usize>, until: usize) -> Option<usize> {
         let cuts = self.of_pages.get(&page).map_or(&[][..], Vec::as_slice);
-        let counted: Range<usize> = since.map_or(0, |since| since + 1)..until;
-        cuts.iter().filter(|(order, _)| counted.contains(order)).map(|(_, first)| *first).min()
+        let counted = cuts.iter().filter(|(order, _)| *order < until && since.is_none_or(|since| since < *order));
+        counted.map(|(_, first)| *first).min()
     }
 }
 
@@ -46,6 +45,7 @@ mod tests {
         assert_eq!(cuts.first_byte(page, None, 9), Some(100));
         assert_eq!(cuts.first_byte(page, Some(2), 9), Some(504));
         assert_eq!(cuts.first_byte(page, Some(2), 5), None, "the second is not there");
+        assert_eq!(cuts.first_byte(page, Some(usize::MAX), 9), None, "an operation that failed came after all");
         assert_eq!(cuts.first_byte((NodeId(3), 2), None, 9), None, "a page that is gone as a whole is not cut");
     }
 }

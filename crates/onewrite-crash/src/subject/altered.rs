@@ -152,6 +152,10 @@ impl<S: Subject, A: Alter<S>> Subject for Altered<S, A> {
         self.sound.log_causes()
     }
 
+    fn whole_page(&self) -> Option<Lpn> {
+        self.sound.whole_page()
+    }
+
     fn flags(&self) -> Vec<Flag> {
         self.sound.flags()
     }

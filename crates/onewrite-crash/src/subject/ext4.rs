@@ -134,6 +134,11 @@ impl Subject for Ext4Subject {
         u64::from(self.journal_blocks) / log_blocks
     }
 
+    /// That of the superblock.
+    fn whole_page(&self) -> Option<Lpn> {
+        Some(Lpn(0))
+    }
+
     fn flags(&self) -> Vec<Flag> {
         let mut flags =
             vec![("--mode", Some(self.mode.to_string())), ("--journal-blocks", Some(self.journal_blocks.to_string()))];

@@ -185,6 +185,11 @@ pub trait Subject: 'static {
         &[Cause::Journal, Cause::LogTail, Cause::Padding]
     }
 
+    /// A page that it writes in place and trusts to survive whole even on a disk that tears pages, if any.
+    fn whole_page(&self) -> Option<Lpn> {
+        None
+    }
+
     /// The options of `onewrite crash` that choose this subject.
     fn flags(&self) -> Vec<Flag>;
 

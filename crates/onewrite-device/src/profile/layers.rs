@@ -193,8 +193,8 @@ impl Profile {
         if let Layer::Open { tail_bytes } = asked {
             return Ok(FtlDevice::new(ftl, self.open_model(model, tail_bytes)));
         }
-        let refusal =
-            format!("a translation layer of kind {} keeps one owner for each page; take --ftl page", layer.name());
+        let what = format!("a translation layer of kind {} keeps one owner for each page", layer.name());
+        let refusal = share_refusal(&what, &model.geometry);
         let geometry = Geometry {
             share_pairs_max: 0,
             share_atomic: false,
@@ -217,7 +217,7 @@ impl Profile {
             fua: true,
             share_pairs_max: 0,
             share_atomic: false,
-            share_refusal: Some("an open-channel device has no map to change; take --ftl page".to_owned()),
+            share_refusal: Some(share_refusal("an open-channel device has no map to change", &model.geometry)),
             on_power_loss: PowerLoss::KeepsCompleted,
             write_buffer: None,
             oob_hints: true,
@@ -252,6 +252,16 @@ impl Profile {
     pub(super) fn lacks_flash(&self) -> Error {
         let message = "it is a hard disk and has no translation layer".into();
         Error::Profile { name: self.name.clone(), message }
+    }
+}
+
+/// Why a device takes no SHARE, and what helps. `page_layer` is what it states over its translation layer of pages.
+fn share_refusal(what: &str, page_layer: &Geometry) -> String {
+    match page_layer.share_pairs_max {
+        0 => {
+            format!("{what}, and its profile has no SHARE over another; take a device that has it, such as nvme-share")
+        }
+        _ => format!("{what}; take --ftl page"),
     }
 }
 

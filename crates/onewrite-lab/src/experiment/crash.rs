@@ -406,6 +406,12 @@ impl Explored {
             Explored::F2fs(_) if name.starts_with("shares:") || spec.has_shares() => refused(format!(
                 "{name} shares pages of files, which F2FS cannot; take random:OPERATIONS, or --fs ext4"
             )),
+            Explored::Ext4(_) if name.starts_with("scarce:") => {
+                refused(format!("{name} is about segments to clean, which ext4 has not; add --fs f2fs"))
+            }
+            Explored::F2fs(_) if name.starts_with("full-log:") => {
+                refused(format!("{name} is about ext4's log, which F2FS has not; take scarce:ROUNDS, or --fs ext4"))
+            }
             _ => Ok(()),
         }
     }

@@ -152,6 +152,8 @@ fn summarise(report: &Report, seconds: f64, lists_marks: bool) {
         ("forced checkpoints", kinds.forced_checkpoint),
         ("revokes", kinds.revoke),
         ("judged by a foreign checker, too", report.e2fsck_runs),
+        ("operations in all runs", report.operations),
+        ("  of them, answered with an error", report.operations_with_errors),
         ("judged in all", report.judged),
         ("mounted trees judged", report.mounted),
         ("workloads judged at some places only", report.glances),

@@ -62,7 +62,8 @@ fn workloads_of_the_documentation_are_taken_and_stand_in_the_help() {
     let help = scratch.onewrite("help crash").ok();
     for name in names {
         let workload = name.replace(":N", ":40").replace("…", "create /a; sync");
-        let run = scratch.onewrite_with(&["crash", &workload, "--mode", "data", "--states", "5"]);
+        let fs: &[&str] = if name.starts_with("scarce") { &["--fs", "f2fs"] } else { &["--mode", "data"] };
+        let run = scratch.onewrite_with(&[&["crash", &workload, "--states", "5"], fs].concat());
         assert!(run.err().contains("violations: none"), "{workload}: {}", run.err());
         let units = [("scarce", ":ROUNDS"), ("full-log", ":SYNCS")];
         let unit = units.iter().find(|(series, _)| name.starts_with(series)).map_or(":OPERATIONS", |(_, unit)| unit);
@@ -90,13 +91,14 @@ fn a_share_can_be_torn() {
     assert!(report["states_by_kind"]["torn-share"].as_u64().unwrap() > 10, "{report}");
 }
 
-/// docs/crash-model.md says what a disk that tears pages may break: the superblock, which is written in place.
+/// A device that keeps more in its buffer than the mode pads away.
 #[test]
 fn a_violation_ends_with_status_1_and_the_command_that_replays_it() {
     let scratch = Scratch::new();
-    let run = scratch.onewrite("crash random:30 --torn-pages --seed 1 --json report.json");
+    let pads = "--mode zp-data --device sata-850pro --eviction-spot 1MiB";
+    let run = scratch.onewrite(&format!("crash random:30 {pads} --seed 1 --json report.json"));
     let said = run.fails_with(1);
-    assert!(said.contains("BROKEN Recovery") && said.contains("violations: Recovery 1"), "{said}");
+    assert!(said.contains("BROKEN Durability") && said.contains("violations: Durability 1"), "{said}");
     let report = json(&std::fs::read_to_string(scratch.path("report.json")).unwrap());
     let violation = &report["violations"][0];
     let command = violation["replay"].as_str().unwrap();
@@ -120,11 +122,48 @@ fn faults_are_told_of() {
 }
 
 #[test]
+fn operations_that_got_an_error_are_counted() {
+    let scratch = Scratch::new();
+    let script = "script:create /a; append /nope 5 1; fsync /nope; sync";
+    let report = json(&scratch.onewrite_with(&["crash", script, "--json", "-"]).ok());
+    // Four actions, and the unmount.
+    assert_eq!((&report["operations"], &report["operations_with_errors"]), (&5.into(), &2.into()), "{report}");
+}
+
+/// But for the superblock, which no mode protects.
+#[test]
+fn a_disk_that_tears_pages_is_searched_to_the_end() {
+    let scratch = Scratch::new();
+    for mode in ["ordered", "data", "ldj"] {
+        let command = format!("crash random:60 --mode {mode} --torn-pages --states 1500 --json -");
+        let report = json(&scratch.onewrite(&command).ok());
+        assert!(report["states_by_kind"]["torn-page"].as_u64() > Some(100), "{report}");
+    }
+}
+
+#[test]
+fn the_foreign_checker_sees_the_unmount_of_one_workload_in_fifteen() {
+    let scratch = Scratch::new();
+    let report = json(&scratch.onewrite("crash ace:1 --states 600 --e2fsck-every 100000 --json -").ok());
+    let workloads = report["workloads"].as_u64().unwrap();
+    assert_eq!(report["e2fsck_runs"], workloads.div_ceil(15), "{report}");
+}
+
+#[test]
 fn every_refusal_of_a_crash_names_place_and_cure() {
     let scratch = Scratch::new();
     let cases = [
         (["crash", "nothing", "--states", "1"], "random:OPERATIONS"),
         (["crash", "script:frob /a", "--states", "1"], "frob /a"),
+        (["crash", "script:frob /a", "--states", "1"], "create, mkdir"),
+        (["crash", "script:rename /a", "--states", "1"], "rename FROM TO"),
+        (["crash", "script:sync", "--state", "5:0-9999999999"], "units ascend"),
+        (["crash", "script:sync", "--state", "5:9-2"], "units ascend"),
+        (["crash", "script:sync", "--state", "5:0~99/0f"], "a torn one is among them"),
+        (["crash", "script:sync", "--state", "fault:9999"], "no such state"),
+        (["crash", "script:sync", "--state", "fault:9999+"], "no such state"),
+        (["crash", "script:sync", "--state", "fault:9999>5:0"], "no such state"),
+        (["crash", "script:sync", "--state", "room:18446744073709551615"], "no such state"),
         (["crash", "ace:2", "--state", "1:"], "script:"),
         (["crash", "script:sync", "--state", "cut:1:0"], "--device"),
         (["crash", "script:sync", "--state", "999:"], "no such state"),

@@ -1,5 +1,6 @@
 //! Canaries: known-bad variants of F2FS. The explorer catches each within 5,000 states, from each of three seeds, by
-//! the promise that is named, and the sound file system passes the same states.
+//! the promise that is named. The sound file system passes as many states of the same series: from each of the seeds
+//! where nothing but the disk or an operation differs, from one around cleaning and on zones, whose runs are long.
 //!
 //! They need no change of F2FS: a device between file system and disk disobeys (`twists`), an operation does less than
 //! it must, or recovery believes more than it may.

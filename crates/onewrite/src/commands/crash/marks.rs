@@ -10,6 +10,9 @@ const TOLD_MAX: usize = 8;
 pub fn summarise(counts: &MarkCounts, is_whole: bool) {
     let rooms: Vec<Room> = MarkRoom::ALL.into_iter().map(|room| Room::of(room, counts)).collect();
     let met: Vec<&Room> = rooms.iter().filter(|room| room.seen() > 0).collect();
+    if met.is_empty() {
+        return;
+    }
     let (seen, all) = met.iter().fold((0, 0), |(seen, all), room| (seen + room.seen(), all + room.marks.len()));
     let parts: Vec<String> = met.iter().map(|room| room.part()).collect();
     note!("marks: {seen} of {all} seen ({})", parts.join(", "));

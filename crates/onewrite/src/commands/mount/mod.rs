@@ -121,8 +121,7 @@ fn serve_until_the_end(
         Some(stage) => format!("{source} with -o stage={}", stage.display()),
         None => source.clone(),
     })?;
-    let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
-    tell_recovered(&fs, changes, &source, log);
+    tell_recovered(&fs, wanted, &source, log);
     let mode = fs.mode_name();
     let (core, inbox) = runtime.inbox::<Letter<Server<AnyFs>>>();
     let names = Names { source: source.clone(), mode: mode.to_owned() };
@@ -261,13 +260,18 @@ async fn prepare(
 }
 
 /// Tells what recovery did, and warns: in the log, and on the terminal of a mount that leaves it.
-fn tell_recovered(fs: &AnyFs, changes: Changes, source: &str, log: Option<&File>) {
+fn tell_recovered(fs: &AnyFs, wanted: &Wanted, source: &str, log: Option<&File>) {
     if let Some(recovery) = fs.recovery() {
+        let changes = if wanted.fs.read_only { Changes::InMemory } else { Changes::Kept };
         tracing::info!("{source}: {}", recovered(&recovery, changes));
     }
     let of_papers = "mode ldj-paper, as its papers have it, can recover what was never committed; data=ldj does not";
     let is_of_papers = fs.mode_name() == Mode::LdjPaper.name();
-    for warning in fs.warnings().into_iter().chain(is_of_papers.then(|| of_papers.to_owned())) {
+    let is_moot = matches!(fs, AnyFs::F2fs(_)) && !wanted.fs.delayed_allocation;
+    let moot = "nodelalloc changes nothing on F2FS, which gives content an address when it is written";
+    let further = [(is_of_papers, of_papers), (is_moot, moot)];
+    let further = further.into_iter().filter_map(|(holds, what)| holds.then(|| what.to_owned()));
+    for warning in fs.warnings().into_iter().chain(further) {
         tracing::warn!("{source}: {warning}");
         if log.is_some() {
             errln!("onewrite: {source}: {warning}");
