@@ -1,7 +1,7 @@
 //! File: one file that SQLite opened. [`crate::vfs`] tells when writes go into a draft.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::locks::{Busy, Level, Opener};
@@ -30,6 +30,8 @@ pub(crate) struct OpenFile<S: Storage> {
     /// Journals and logs that are open beside this database.
     journals: Arc<AtomicUsize>,
     memory: Mutex<Option<Arc<Memory>>>,
+    /// Whether SQLite syncs this database, as far as it has told.
+    is_synced: AtomicBool,
 }
 
 impl<S: Storage> OpenFile<S> {
@@ -46,7 +48,8 @@ impl<S: Storage> OpenFile<S> {
             count.fetch_add(1, Ordering::SeqCst);
         }
         let (node, opener) = (vfs.node(file.identity()), vfs.opener());
-        Ok(OpenFile { vfs, node, file, kind, opener, journals: Arc::default(), memory: Mutex::default() })
+        let (journals, memory, is_synced) = (Arc::default(), Mutex::default(), AtomicBool::new(true));
+        Ok(OpenFile { vfs, node, file, kind, opener, journals, memory, is_synced })
     }
 
     /// Counts the journals that are open beside this database.
@@ -60,6 +63,20 @@ impl<S: Storage> OpenFile<S> {
 
     pub(crate) fn promise(&self) -> Promise {
         self.file.promise()
+    }
+
+    /// Whether SQLite is told of batches. With `synchronous=OFF` it uses none, but keeps the journal of a file that has
+    /// them in memory all the same: what a draft refuses would have no journal to go to.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.is_database() && self.promise() != Promise::Synced && self.is_synced.load(Ordering::SeqCst)
+    }
+
+    /// SQLite is asked for `PRAGMA synchronous = level`, which it refuses within a transaction. What it makes of a level
+    /// that is not known here, the next commit shows.
+    pub(crate) fn set_synchronous(&self, level: &[u8]) {
+        if self.level() < Level::Reserved {
+            self.is_synced.store(!is_off(level), Ordering::SeqCst);
+        }
     }
 
     /// Up to `length` bytes from `offset`; fewer only at the end.
@@ -106,6 +123,7 @@ impl<S: Storage> OpenFile<S> {
 
     /// Makes what was written durable. What is in a draft waits for the second phase of the commit.
     pub(crate) fn sync(&self, what: Synced) -> Result<()> {
+        self.is_synced.store(true, Ordering::SeqCst);
         match self.own_change() {
             Some(_) => Ok(()),
             None => self.file.sync(what),
@@ -147,6 +165,12 @@ impl<S: Storage> OpenFile<S> {
         if connection != 0 && self.own_change().is_some() {
             self.vfs.make_ready(connection, &self.node);
         }
+    }
+
+    /// SQLite would sync now: it does so next, or `synchronous` is `OFF`.
+    pub(crate) fn before_sync(&self, connection: Connection) {
+        self.is_synced.store(false, Ordering::SeqCst);
+        self.end_first_phase(connection);
     }
 
     /// Commits.
@@ -231,6 +255,15 @@ impl<S: Storage> OpenFile<S> {
         drop(change);
         self.vfs.forget(&self.node);
         aborted
+    }
+}
+
+/// Whether SQLite takes `level` for `OFF`: of a number it takes three bits, whose last value is none.
+fn is_off(level: &[u8]) -> bool {
+    let number = str::from_utf8(level).ok().and_then(|level| level.parse::<u32>().ok());
+    match number {
+        Some(number) => matches!(number % 8, 0 | 7),
+        None => [&b"off"[..], b"no", b"false"].iter().any(|word| level.eq_ignore_ascii_case(word)),
     }
 }
 

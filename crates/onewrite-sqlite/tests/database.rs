@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use onewrite_fs::ext4::{Mode, MountOptions};
+use onewrite_host::Draft;
 use rusqlite::{Connection, ErrorCode};
 use support::{Image, Mounted, add, judge, make, set_journal};
 
@@ -142,19 +143,28 @@ fn a_transaction_of_more_than_memory_needs_no_journal() {
     assert_eq!((changed, judge(&database)), (1000, 0));
 }
 
-#[test]
-fn what_is_refused_as_too_much_goes_through_a_real_journal() {
-    let image = Image::new();
-    // One commit changes a quarter of the cache at most: three names, 55 blocks each, and three more.
-    let options = MountOptions { cache_pages: 4 * 168, ..MountOptions::new(Mode::Data) };
-    let mounted = Mounted::new(&image.0, options);
-    let database = made(&mounted, "PERSIST");
-    add(&database, 1).unwrap();
-    assert!(!is_there(&mounted, "/db-journal"), "a batch did as long as there was room");
+/// One commit changes a quarter of the cache at most: three names, 55 blocks each, and three more.
+fn with_small_commits(image: &Image) -> Mounted {
+    Mounted::new(&image.0, MountOptions { cache_pages: 4 * 168, ..MountOptions::new(Mode::Data) })
+}
+
+/// Three names.
+fn most_of_a_commit(mounted: &Mounted) -> Draft {
     let names = mounted.volume.atomic().unwrap();
     for name in ["/one", "/two", "/three"] {
         names.create(name).unwrap();
     }
+    names
+}
+
+#[test]
+fn what_is_refused_as_too_much_goes_through_a_real_journal() {
+    let image = Image::new();
+    let mounted = with_small_commits(&image);
+    let database = made(&mounted, "PERSIST");
+    add(&database, 1).unwrap();
+    assert!(!is_there(&mounted, "/db-journal"), "a batch did as long as there was room");
+    let names = most_of_a_commit(&mounted);
     add(&database, 2).unwrap();
     assert!(is_there(&mounted, "/db-journal"), "the commit had no room for it");
     assert_eq!((judge(&database), judge(&mounted.open("/db", "DELETE"))), (2, 2));
@@ -166,6 +176,24 @@ fn what_is_refused_as_too_much_goes_through_a_real_journal() {
     drop(names);
     add(&database, 3).unwrap();
     assert_eq!((judge(&database), judge(&mounted.open("/db", "DELETE"))), (3, 3));
+}
+
+/// SQLite uses no batches then, and all the same keeps its journal in memory for a file that has them.
+#[test]
+fn without_syncs_what_is_too_much_for_a_draft_has_a_journal_too() {
+    for (journal, off) in [("DELETE", "OFF"), ("TRUNCATE", "0"), ("PERSIST", "false")] {
+        let image = Image::new();
+        let mounted = with_small_commits(&image);
+        let database = made(&mounted, journal);
+        add(&database, 1).unwrap();
+        database.execute_batch(&format!("PRAGMA synchronous = {off}")).unwrap();
+        let names = most_of_a_commit(&mounted);
+        add(&database, 2).unwrap_or_else(|error| panic!("{journal}: {error}"));
+        database.execute_batch("BEGIN; DELETE FROM entry; ROLLBACK").unwrap();
+        assert_eq!((judge(&database), judge(&mounted.open("/db", journal))), (2, 2), "{journal}");
+        drop(names);
+        assert_eq!(is_there(&mounted, "/db-journal"), journal != "DELETE", "{journal}");
+    }
 }
 
 #[test]

@@ -46,12 +46,13 @@ fn without_a_journal_atomic_files_keep_what_was_committed_in_one_database_and_in
     }
 }
 
+fn on_f2fs(name: &str) -> SqliteProved {
+    let experiment = CrashExperiment { fs: CrashFs::F2fs, states: 250, ..CrashExperiment::new(name) };
+    proved(&experiment, &format!("f2fs-{}", name.replace(':', "-")))
+}
+
 #[test]
 fn on_f2fs_journals_keep_what_was_committed() {
-    let on_f2fs = |name: &str| {
-        let experiment = CrashExperiment { fs: CrashFs::F2fs, states: 250, ..CrashExperiment::new(name) };
-        proved(&experiment, &format!("f2fs-{}", name.replace(':', "-")))
-    };
     for name in ["sqlite:delete:extra", "sqlite:truncate", "sqlite:persist", "sqlite:wal:extra"] {
         let proved = on_f2fs(name);
         assert_eq!((proved.kept, proved.report.refused), (Kept::All, 0), "{name}");
@@ -60,6 +61,18 @@ fn on_f2fs_journals_keep_what_was_committed() {
     // With drafts the change to WAL takes no journal whose removal could be lost.
     let wal = on_f2fs("sqlite:wal");
     assert!(wal.kept == Kept::Some && wal.report.refused == 0 && wal.damaged == 0, "{wal:?}");
+}
+
+/// One transaction is larger than a draft of F2FS; with `off` SQLite uses no batches that it could take back.
+#[test]
+fn without_syncs_a_large_transaction_has_a_journal() {
+    for journal in ["delete", "truncate", "persist"] {
+        let name = format!("sqlite:{journal}:off");
+        let proved = on_f2fs(&name);
+        assert_eq!((proved.kept, proved.report.refused), (Kept::Nothing, 0), "{name}");
+        assert!(proved.report.checks > 10, "{name}: {:?}", proved.report);
+        holds(&name, "data", Kept::Some);
+    }
 }
 
 /// A run that never met what SQLite admits would show nothing.

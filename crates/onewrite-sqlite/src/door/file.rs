@@ -162,7 +162,7 @@ unsafe extern "C" fn file_control<S: Storage>(
             handle.answer(ffi::SQLITE_IOERR_ROLLBACK_ATOMIC, |file| file.abort_batch().map(ok))
         }
         ffi::SQLITE_FCNTL_SYNC => handle.answer(ffi::SQLITE_IOERR_FSYNC, |file| {
-            file.end_first_phase(connection);
+            file.before_sync(connection);
             Ok(ffi::SQLITE_OK)
         }),
         ffi::SQLITE_FCNTL_COMMIT_PHASETWO => {
@@ -184,7 +184,8 @@ unsafe extern "C" fn file_control<S: Storage>(
     }
 }
 
-/// A connection that keeps its locks would not tell of a rollback: so each has the locking mode `normal`.
+/// A connection that keeps its locks would not tell of a rollback: so each has the locking mode `normal`. SQLite sets
+/// `synchronous` itself.
 ///
 /// # Safety
 /// `words` are the result, the name and the value or NULL of a pragma.
@@ -192,8 +193,14 @@ unsafe fn pragma<S: Storage>(handle: &Handle<S>, words: *mut *mut c_char) -> c_i
     // SAFETY: as told.
     unsafe {
         let (pragma, value) = (*words.add(1), *words.add(2));
-        let is_locking = !value.is_null() && name(pragma).eq_ignore_ascii_case(b"locking_mode");
-        if !is_locking || !name(value).eq_ignore_ascii_case(b"exclusive") {
+        if value.is_null() {
+            return ffi::SQLITE_NOTFOUND;
+        }
+        let (pragma, value) = (name(pragma), name(value));
+        if pragma.eq_ignore_ascii_case(b"synchronous") {
+            (*handle.file).set_synchronous(value);
+        }
+        if !pragma.eq_ignore_ascii_case(b"locking_mode") || !value.eq_ignore_ascii_case(b"exclusive") {
             return ffi::SQLITE_NOTFOUND;
         }
         *words = ((*handle.application).api.print)(c"normal".as_ptr());
@@ -214,11 +221,10 @@ unsafe extern "C" fn device_characteristics<S: Storage>(file: *mut sqlite3_file)
         ffi::SQLITE_IOCAP_SEQUENTIAL | ffi::SQLITE_IOCAP_SAFE_APPEND | ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
     // SAFETY: see the head.
     let file = unsafe { &*handle::<S>(file).file };
-    match (file.promise(), file.is_database()) {
-        (Promise::Synced, _) | (Promise::Drafts, false) => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE,
-        (Promise::Drafts, true) => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE | ffi::SQLITE_IOCAP_BATCH_ATOMIC,
-        (Promise::Prefix, false) => ORDERED,
-        (Promise::Prefix, true) => ORDERED | ffi::SQLITE_IOCAP_BATCH_ATOMIC,
+    let batches = if file.has_batches() { ffi::SQLITE_IOCAP_BATCH_ATOMIC } else { 0 };
+    match file.promise() {
+        Promise::Synced | Promise::Drafts => ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE | batches,
+        Promise::Prefix => ORDERED | batches,
     }
 }
 

@@ -111,6 +111,43 @@ fn with_a_journal_open_writes_go_in_place() {
 }
 
 #[test]
+fn a_database_has_batches_while_sqlite_syncs_it() {
+    let place = Place::new();
+    let (database, journal) = (place.open("/db", Kind::Database), place.open("/db-journal", Kind::Other));
+    assert!(database.has_batches() && !journal.has_batches());
+    for (level, has_batches) in [("OFF", false), ("1", true), ("0", false), ("extra", true), ("no", false), ("2", true)]
+    {
+        database.set_synchronous(level.as_bytes());
+        assert_eq!(database.has_batches(), has_batches, "{level}");
+    }
+    // Whatever was asked for, a commit shows what SQLite does.
+    database.before_sync(1);
+    assert!(!database.has_batches());
+    database.before_sync(1);
+    database.sync(Synced::Data).unwrap();
+    assert!(database.has_batches());
+}
+
+#[test]
+fn within_a_transaction_synchronous_stays() {
+    let place = Place::new();
+    let writer = place.writer();
+    writer.set_synchronous(b"off");
+    assert!(writer.has_batches());
+}
+
+/// As `getSafetyLevel` of SQLite, and what is done with its result.
+#[test]
+fn levels_are_read_as_sqlite_reads_them() {
+    for off in ["off", "OFF", "False", "no", "0", "7", "8"] {
+        assert!(is_off(off.as_bytes()), "{off}");
+    }
+    for synced in ["on", "normal", "full", "extra", "yes", "true", "1", "2", "3", "9", "", "office"] {
+        assert!(!is_off(synced.as_bytes()), "{synced}");
+    }
+}
+
+#[test]
 fn who_leaves_the_shared_memory_leaves_its_locks() {
     let place = Place::new();
     let (one, two) = (place.open("/db", Kind::Database), place.open("/db", Kind::Database));
