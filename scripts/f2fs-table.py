@@ -49,7 +49,8 @@ is flash programmed for each byte that the job wrote (the file sets of `varmail`
 laid out before and count for the device alone; on the memory cards that of `varmail` is most of the bytes); WAF is
 flash programmed for each byte that reached the device. Devices are new, not aged, so little is erased. An erase is one
 of what the device erases at once: 2 MiB on `sata-850pro`, 512 KiB on `nvme-share`, 4 MiB on the cards; on
-`ocssd-huawei` a zone, a block of each of its 16 units (16 MiB at 1 GiB, 32 MiB at 4 GiB), under PFTL, too. Commit COMMIT.
+`ocssd-huawei` a zone, a block of each of its 16 units (16 MiB at 1 GiB, 32 MiB at 4 GiB), under PFTL, too.
+Commit COMMIT.
 """
 
 

@@ -71,8 +71,8 @@ impl<S: Storage> OpenFile<S> {
         self.is_database() && self.promise() != Promise::Synced && self.is_synced.load(Ordering::SeqCst)
     }
 
-    /// SQLite is asked for `PRAGMA synchronous = level`, which it refuses within a transaction. What it makes of a level
-    /// that is not known here, the next commit shows.
+    /// SQLite is asked for `PRAGMA synchronous = level`, which it refuses within a transaction. What it makes of a
+    /// level that is not known here, the next commit shows.
     pub(crate) fn set_synchronous(&self, level: &[u8]) {
         if self.level() < Level::Reserved {
             self.is_synced.store(!is_off(level), Ordering::SeqCst);
