@@ -270,7 +270,7 @@ fn tell_recovered(fs: &AnyFs, wanted: &Wanted, source: &str, log: Option<&File>)
     let is_moot = matches!(fs, AnyFs::F2fs(_)) && !wanted.fs.delayed_allocation;
     let moot = "nodelalloc changes nothing on F2FS, which gives content an address when it is written";
     let further = [(is_of_papers, of_papers), (is_moot, moot)];
-    let further = further.into_iter().filter_map(|(holds, what)| holds.then(|| what.to_owned()));
+    let further = further.into_iter().filter(|(holds, _)| *holds).map(|(_, what)| what.to_owned());
     for warning in fs.warnings().into_iter().chain(further) {
         tracing::warn!("{source}: {warning}");
         if log.is_some() {
