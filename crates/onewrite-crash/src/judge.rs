@@ -31,6 +31,7 @@ mod overwritten;
 mod pages;
 mod rolling;
 mod shares;
+mod ways;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,7 @@ pub(crate) use of_steps::changes;
 use of_steps::{is_beside_content, lingers, sized};
 pub(crate) use pages::is_seen;
 use rolling::{BlockChange, Checkpoints, removals_before};
+use ways::{LastWays, Ways};
 
 use crate::history::{Happening, History, Operation, Syncs};
 use crate::model::{ItemKind, Listing, NodeId, Step, Touched, Tree};
@@ -55,7 +57,7 @@ use crate::sizes::{Change, Sizes, Surviving};
 use crate::subject::{Keeps, Promises};
 
 /// Most listings of candidates kept in memory; then all are dropped.
-const LISTINGS_MAX: usize = 512;
+const LISTINGS_MAX: usize = 2_048;
 
 /// The promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -87,6 +89,7 @@ struct Candidate {
     prefix: usize,
     partial: Vec<(usize, usize)>,
     full: u64,
+    shape: u64,
     /// Of its names, without what files are like.
     skeleton: u64,
 }
@@ -159,6 +162,8 @@ pub(crate) struct Judge<'a> {
     trees: Vec<Tree>,
     candidates: Vec<Candidate>,
     listings: RefCell<FxHashMap<usize, Rc<Listing>>>,
+    /// Those of the last candidate that was listed.
+    ways: RefCell<Option<LastWays>>,
     by_full: FxHashMap<u64, Vec<usize>>,
     by_shape: FxHashMap<u64, Vec<usize>>,
     by_names: FxHashMap<u64, Vec<usize>>,
@@ -202,6 +207,7 @@ impl<'a> Judge<'a> {
             trees: Vec::new(),
             candidates: Vec::new(),
             listings: RefCell::default(),
+            ways: RefCell::default(),
             by_full: FxHashMap::default(),
             by_shape: FxHashMap::default(),
             by_names: FxHashMap::default(),
@@ -260,14 +266,10 @@ impl<'a> Judge<'a> {
         let has_failed = under_way.iter().any(|op| self.operation(*op).failed.is_some());
         let most = if has_failed { FAILED_COMBINATIONS_MAX } else { COMBINATIONS_MAX };
         let counts: Vec<usize> = under_way.iter().map(|op| self.operation(*op).steps.len()).collect();
-        for partial in combinations(&counts, most) {
-            let mut tree = tree.clone();
-            let partial: Vec<(usize, usize)> = under_way.iter().copied().zip(partial).collect();
-            let mut steps = partial.iter().flat_map(|(op, count)| &self.operation(*op).steps[..*count]);
-            if !steps.all(|step| tree.apply(step).is_some()) {
-                continue;
-            }
-            let partial: Vec<_> = partial.into_iter().filter(|(_, count)| *count > 0).collect();
+        let (mut ways, steps) = (Ways::new(tree), self.steps_of(under_way));
+        for way in combinations(&counts, most) {
+            let Some(tree) = ways.tree(&steps, &way) else { continue };
+            let partial = under_way.iter().copied().zip(way).filter(|(_, count)| *count > 0).collect();
             let listing = tree.listing();
             let (full, shape, index) = (listing.full_hash(), listing.shape_hash(), self.candidates.len());
             self.by_full.entry(full).or_default().push(index);
@@ -275,7 +277,7 @@ impl<'a> Judge<'a> {
             if self.promises.delays {
                 self.by_names.entry(listing.name_hash()).or_default().push(index);
             }
-            self.candidates.push(Candidate { prefix, partial, full, skeleton: listing.skeleton_hash() });
+            self.candidates.push(Candidate { prefix, partial, full, shape, skeleton: listing.skeleton_hash() });
         }
     }
 
@@ -284,14 +286,8 @@ impl<'a> Judge<'a> {
         if listings.len() >= LISTINGS_MAX {
             listings.clear();
         }
-        let listing = listings.entry(index).or_insert_with(|| {
-            let candidate = &self.candidates[index];
-            let mut tree = self.trees[candidate.prefix].clone();
-            let steps = candidate.partial.iter().flat_map(|(op, count)| &self.operation(*op).steps[..*count]);
-            steps.for_each(|step| drop(tree.apply(step)));
-            Rc::new(tree.listing())
-        });
-        Rc::clone(listing)
+        let listed = || Rc::new(self.tree_of(&self.candidates[index]).listing());
+        Rc::clone(listings.entry(index).or_insert_with(listed))
     }
 
     /// Applies the steps of an operation and records the versions of pages; returns whether it joined a transaction.

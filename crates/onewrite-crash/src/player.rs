@@ -207,10 +207,7 @@ impl<S: Subject> Player<S> {
         entry.syncs = if outcome.is_ok() { entry.sought } else { Syncs::Nothing };
         entry.error = outcome.as_ref().err().cloned();
         entry.read = plan.read.filter(|_| outcome.is_ok());
-        let may_be_half = matches!(
-            outcome,
-            Err(FsError::NoSpace { .. } | FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })
-        );
+        let may_be_half = outcome.as_ref().is_err_and(may_be_half);
         if outcome.is_ok() || may_be_half {
             entry.steps = if may_be_half { by_pages(&plan.steps) } else { plan.steps.clone() };
         }
@@ -330,7 +327,7 @@ impl<S: Subject> Player<S> {
                 // Every earlier operation on the file has ended, so these were its size and blocks at the change.
                 let tree = &self.state.borrow().tree;
                 let met = Met { node, size: tree.size(node), tree };
-                plan.steps = steps_of_allocation(&met, *offset..*offset + *length, *how);
+                plan.steps = steps_of_allocation(&met, *offset..offset.saturating_add(*length), *how);
                 outcome
             }
             Action::SetAttributes { file, change } => {
@@ -436,8 +433,19 @@ impl<S: Subject> Player<S> {
         // An append that fails began where the file ended when its turn came.
         let end = || offset.unwrap_or_else(|| self.state.borrow().tree.size(node));
         let start = outcome.as_ref().copied().unwrap_or_else(|_| end());
+        let length = match &outcome {
+            Ok(_) => length,
+            Err(error) if may_be_half(error) => length.min(self.bytes_max().await),
+            Err(_) => 0,
+        };
         plan.steps = steps_of_write(self.subject.steps(), node, start, length, seed);
         outcome.map(drop)
+    }
+
+    /// The most bytes that a write which fails may have written: each page of them has a block.
+    async fn bytes_max(&self) -> u64 {
+        let space = self.fs.space().await;
+        space.map_or(u64::MAX, |space| space.blocks.saturating_add(1).saturating_mul(PAGE_SIZE as u64))
     }
 
     async fn rename(&self, from: &str, to: &str, manner: RenameManner, plan: &mut Plan) -> FsResult<()> {
@@ -456,6 +464,11 @@ impl<S: Subject> Player<S> {
         let named = tree.child(one.1, one.2);
         named.is_some() && named == tree.child(other.1, other.2)
     }
+}
+
+/// Whether an operation that got this error may have taken some of its steps.
+fn may_be_half(error: &FsError) -> bool {
+    matches!(error, FsError::NoSpace { .. } | FsError::Device(_) | FsError::ReadOnly(_) | FsError::Damaged { .. })
 }
 
 /// What a write puts into a file, and how: bytes that `seed` fixes.

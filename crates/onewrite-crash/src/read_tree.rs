@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use onewrite_fs::{Attributes, FileKind, FileView, FsError, FsResult, Ino, Manner};
 
 use crate::action::{Action, Workload};
-use crate::hash::{bytes_hash, page_hash};
+use crate::hash::bytes_hash;
 use crate::model::{FileAttributes, FileContent, Item, ItemKind, Listing};
 use crate::reading::pages_of;
 
@@ -86,10 +86,6 @@ async fn read_attributes<F: FileView>(fs: &F, attributes: &Attributes, extended:
 async fn read_content<F: FileView>(fs: &F, attributes: &Attributes, extended: Extended) -> FsResult<FileContent> {
     let (ino, size) = (attributes.ino, attributes.size);
     let pages = pages_of(fs, (ino, size), Manner::default()).await?;
-    let pages = pages.into_iter().filter(|(_, page)| !page.is_zeros()).map(|(index, page)| {
-        let hash = page_hash(&page);
-        (index, page, hash)
-    });
-    let pages = pages.collect();
+    let pages = pages.into_iter().filter(|(_, page)| !page.is_zeros()).collect();
     Ok(FileContent { size, pages, attributes: read_attributes(fs, attributes, extended).await? })
 }

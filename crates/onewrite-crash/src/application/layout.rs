@@ -47,7 +47,7 @@ impl RecoveredTree {
 fn lay_file(place: &Path, content: &FileContent) -> io::Result<()> {
     let file = File::create_new(place)?;
     file.set_len(content.size)?;
-    for (index, page, _) in &content.pages {
+    for (index, page) in content.pages.filled() {
         let start = index * PAGE_SIZE as u64;
         let length = (content.size.saturating_sub(start)).min(PAGE_SIZE as u64) as usize;
         file.write_all_at(&page.bytes()[..length], start)?;
@@ -73,7 +73,7 @@ mod tests {
     fn a_tree_comes_out_with_holes_links_and_permissions() {
         let mut listing = Listing::default();
         let mut content = FileContent { size: 5000, ..FileContent::default() };
-        content.pages.push((1, Page::from_slice(b"tail"), 1));
+        content.pages.insert(1, Page::from_slice(b"tail"));
         content.attributes.permissions = 0o640;
         for (path, owner, kind) in [
             ("/d", 2, ItemKind::Directory(FileAttributes::of(NewNode::DIRECTORY))),

@@ -14,7 +14,7 @@ impl Judge<'_> {
         let end = found.size.div_ceil(PAGE_SIZE as u64);
         let given = self.versions.range((node, 0)..(node, end)).map(|((_, index), _)| *index);
         let initial = self.history.initial.blocks_in(node, 0..end);
-        let found = found.pages.iter().map(|(index, ..)| *index).filter(|index| *index < end);
+        let found = found.pages.indexes(..end);
         given.chain(initial).chain(found).collect()
     }
 }

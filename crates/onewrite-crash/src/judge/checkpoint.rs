@@ -37,12 +37,6 @@ use crate::model::{Entry, FileContent, ItemKind, Listing, NodeId, Tree};
 use crate::recovery::Found;
 use crate::subject::{Keeps, SyncedNames};
 
-/// A page of a file, with its hash.
-fn page_of(content: &FileContent, index: u64) -> (&Page, u64) {
-    let place = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
-    place.map_or((&Page::ZEROS, ZEROS), |place| (&content.pages[place].1, content.pages[place].2))
-}
-
 /// Where a tree differs from what a candidate allows.
 #[derive(Default)]
 struct Misses {
@@ -102,21 +96,15 @@ impl Judge<'_> {
         // The names of most trees are those of their checkpoint; others have files that syncs brought back, too.
         let is_alike = |index: &usize| self.candidates[*index].skeleton == found.skeleton;
         let (alike, others) = (first..self.candidates.len()).filter(begun).partition::<Vec<usize>, _>(is_alike);
-        let all = known.filter(begun).into_iter().chain(alike).chain(others);
+        let all: Vec<usize> = known.filter(begun).into_iter().chain(alike).chain(others).collect();
         let misses = |index: usize| self.misses(index, found, happened);
-        let mut nearest: Option<Misses> = None;
-        for index in all {
-            let misses = misses(index);
-            if misses.count() == 0 {
-                self.checkpoints.last.set(index);
-                remember(&mut self.checkpoints.explained.borrow_mut(), key);
-                return None;
-            }
-            let rank = |misses: &Misses| (misses.names.len(), misses.count());
-            if nearest.as_ref().is_none_or(|nearest| rank(&misses) < rank(nearest)) {
-                nearest = Some(misses);
-            }
+        let explains = |index: &&usize| self.may_explain(**index, found, happened) && misses(**index).count() == 0;
+        if let Some(index) = all.iter().find(explains) {
+            self.checkpoints.last.set(*index);
+            remember(&mut self.checkpoints.explained.borrow_mut(), key);
+            return None;
         }
+        let nearest = all.into_iter().map(misses).min_by_key(|misses| (misses.names.len(), misses.count()));
         let nearest = nearest.unwrap_or_default();
         let short = (0..first).filter(begun).find(|index| misses(*index).names.is_empty());
         match short.filter(|_| !nearest.names.is_empty()) {
@@ -128,6 +116,23 @@ impl Judge<'_> {
             }
             None => Some(nearest.breach()),
         }
+    }
+
+    /// Whether nothing speaks against a candidate before pages are looked at: of thousands only few are left.
+    fn may_explain(&self, index: usize, found: &Found, happened: usize) -> bool {
+        let rolled = self.rolled(self.candidates[index].prefix, happened);
+        if rolled.is_empty() {
+            return self.candidates[index].shape == found.shape;
+        }
+        let base = self.listing(index);
+        found.listing.items().all(|(path, item)| {
+            let ItemKind::File(content) = &item.kind else { return true };
+            let Some(Entry { owner, item }) = base.entry(path) else { return true };
+            let ItemKind::File(expected) = &item.kind else { return false };
+            let is_brought_back = |file: &Rolled| self.is_in_any(file, content, happened);
+            (content.size, &content.attributes) == (expected.size, &expected.attributes)
+                || rolled.iter().find(|file| u64::from(file.node.0) == *owner).is_some_and(is_brought_back)
+        })
     }
 
     /// Where the tree differs from what this candidate allows.
@@ -146,12 +151,11 @@ impl Judge<'_> {
             let ItemKind::File(expected) = &before.item.kind else { continue };
             let node = NodeId(before.owner as u32);
             let file = rolled.iter().find(|rolled| rolled.node == node);
-            let is_any = |is_it: &dyn Fn(&State) -> bool| file.is_some_and(|file| file.states.iter().any(is_it));
-            if is_any(&|state| self.is_in(state, node, content, happened)) {
+            if file.is_some_and(|file| self.is_in_any(file, content, happened)) {
                 continue;
             }
-            let is_size = || is_any(&|state| state.size == content.size);
-            if file.is_some_and(|file| file.is_synced && (file.is_exact || !is_size())) {
+            let is_size = |file: &Rolled| file.states.iter().any(|state| state.size == content.size);
+            if file.is_some_and(|file| file.is_synced && (file.is_exact || !is_size(file))) {
                 misses.synced.push(format!("! {path}: synced behind the checkpoint, and not as it was then"));
                 continue;
             }
@@ -258,7 +262,7 @@ impl Judge<'_> {
     /// Whether a page is one of `allowed` up to a byte that is zero in the candidate, and zeros from there on. For a
     /// truncation goes with the inode, and content that was written before it does not.
     fn is_cut(&self, expected: &FileContent, index: u64, found: &FileContent, allowed: &[(Page, u64)]) -> bool {
-        let (newest, bytes) = (page_of(expected, index).0.bytes(), page_of(found, index).0.bytes());
+        let (newest, bytes) = (expected.pages.shown(index).0.bytes(), found.pages.shown(index).0.bytes());
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let is_truncated = newest.get(end).is_some_and(|byte| *byte == 0);
         let is_tree = self.promises.keeps == Keeps::Checkpoint(SyncedNames::Tree);
@@ -267,7 +271,7 @@ impl Judge<'_> {
 
     /// Whether a page of a file is one of `allowed`, as far as the file reaches.
     pub(super) fn is_seen_in(&self, found: &FileContent, index: u64, allowed: &[(Page, u64)]) -> bool {
-        let (page, hash) = page_of(found, index);
+        let (page, hash) = found.pages.shown(index);
         let visible = (found.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
         let pages = || allowed.iter().map(|(page, _)| page.clone()).collect::<Vec<_>>();
         allowed.iter().any(|version| is_seen(version.clone(), hash, visible))
@@ -342,20 +346,18 @@ impl Judge<'_> {
             let is_there = sync.begin < happened && sync.needs <= prefix;
             is_there && sync.position >= prefix && last.is_none_or(|last| sync.position >= last)
         };
-        let mut states = Vec::new();
+        let (mut states, mut shown) = (Vec::new(), FxHashSet::default());
         for sync in syncs.iter().filter(is_possible) {
             let last = sync.reached.min(self.ended_count[happened].max(sync.known));
             let places = sync.known.max(prefix)..=last;
-            for state in places.flat_map(|place| self.states_of(node, place, happened)) {
-                if !states.iter().any(|known: &State| known.is_like(&state)) {
-                    states.push(state);
-                }
-            }
+            let all = places.flat_map(|place| self.states_of(node, place, happened));
+            states.extend(all.filter(|state| shown.insert(state.shown())));
         }
         // One that began before the checkpoint's last operations may lie before them: 3 holds then.
         let is_synced = syncs.iter().filter(is_done).any(|sync| sync.known >= prefix);
         let is_exact = is_synced && syncs.iter().filter(is_possible).all(|sync| sync.is_whole);
-        (!states.is_empty()).then_some(Rolled { node, states, is_synced, is_exact })
+        let hashes = states.iter().map(|state| state.hash).collect();
+        (!states.is_empty()).then_some(Rolled { node, states, hashes, is_synced, is_exact })
     }
 
     /// The states of a file after `place` ended operations; several if operations failed halfway.

@@ -40,8 +40,8 @@ impl Judge<'_> {
             partial.extend((taken > 0).then_some((operation, taken)));
         }
         let listing = tree.listing();
-        let (full, skeleton) = (listing.full_hash(), listing.skeleton_hash());
-        (Candidate { prefix, partial, full, skeleton }, listing)
+        let (full, shape, skeleton) = (listing.full_hash(), listing.shape_hash(), listing.skeleton_hash());
+        (Candidate { prefix, partial, full, shape, skeleton }, listing)
     }
 
     /// What of an item the mode promises to be that of a prefix.

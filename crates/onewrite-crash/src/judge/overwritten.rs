@@ -6,12 +6,18 @@
 
 use onewrite_block::Page;
 
-use super::rolling::{BlockChange, State};
+use super::rolling::{BlockChange, Rolled, State};
 use super::{Judge, Version};
 use crate::hash::ZEROS;
 use crate::model::{FileContent, NodeId};
 
 impl Judge<'_> {
+    /// Whether a file is in one of the states in which recovery may bring it back.
+    pub(super) fn is_in_any(&self, file: &Rolled, found: &FileContent, happened: usize) -> bool {
+        let is_in = |state: &State| self.is_in(state, file.node, found, happened);
+        file.hashes.contains(&found.full_hash()) || self.promises.overwrites && file.states.iter().any(is_in)
+    }
+
     /// Whether a file is in this state; where syncs overwrite, but for pages that were given newer content.
     pub(super) fn is_in(&self, state: &State, node: NodeId, found: &FileContent, happened: usize) -> bool {
         if state.hash == found.full_hash() {

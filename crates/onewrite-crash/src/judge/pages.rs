@@ -29,9 +29,7 @@ impl Judge<'_> {
         content: &FileContent,
         happened: usize,
     ) -> bool {
-        let place = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
-        let (page, found) =
-            place.map_or((&Page::ZEROS, ZEROS), |place| (&content.pages[place].1, content.pages[place].2));
+        let (page, found) = content.pages.shown(index);
         let visible = (content.size - index * PAGE_SIZE as u64).min(PAGE_SIZE as u64) as usize;
         let versions = self.versions.get(&(node, index)).map_or(&[][..], Vec::as_slice);
         let synced = self.obligations[happened].of_page(node, index);

@@ -61,9 +61,9 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether another state shows the same.
-    pub(super) fn is_like(&self, other: &State) -> bool {
-        (self.hash, &self.name) == (other.hash, &other.name)
+    /// All that a state shows; another with the same is no other state.
+    pub(super) fn shown(&self) -> (u64, Option<(NodeId, String)>) {
+        (self.hash, self.name.clone())
     }
 }
 
@@ -71,6 +71,8 @@ impl State {
 pub(super) struct Rolled {
     pub(super) node: NodeId,
     pub(super) states: Vec<State>,
+    /// Of all its states.
+    pub(super) hashes: FxHashSet<u64>,
     /// Whether a completed sync must bring it back.
     pub(super) is_synced: bool,
     /// Whether it must be in one of the states to the last byte: no `fdatasync` may have left out attributes.

@@ -98,8 +98,7 @@ impl Judge<'_> {
         let versions = self.versions.get(&page).map_or(&[][..], Vec::as_slice);
         let Some(shared) = versions.iter().find(|version| version.begin == time.start) else { return Seen::Unknown };
         let index = page.1;
-        let place = content.pages.binary_search_by_key(&index, |(at, ..)| *at);
-        let found = place.map_or(ZEROS, |place| content.pages[place].2);
+        let found = content.pages.shown(index).1;
         let behind = content.size.saturating_sub(index * PAGE_BYTES);
         let visible = if behind == 0 { PAGE_SIZE } else { behind.min(PAGE_BYTES) as usize };
         let is_found = |version: &Version| is_seen(version.content(), found, visible);

@@ -1,9 +1,8 @@
 //! Given: the tree of an image that exists already.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use super::listing::{ItemKind, Listing};
+use super::listing::{FileContent, ItemKind, Listing};
 use super::tree::{Node, NodeId, Tree};
 
 impl Tree {
@@ -18,11 +17,11 @@ impl Tree {
             let next = NodeId(known.len() as u32 + 1);
             let node = *known.entry(entry.owner).or_insert(next);
             if node == next {
-                tree.nodes.insert(node, Rc::new(node_of(&entry.item.kind).ok_or(path)?));
+                tree.nodes.insert_mut(node, node_of(&entry.item.kind).ok_or(path)?);
             }
             let (parent, name) = path.rsplit_once('/').ok_or(path)?;
             let parent = listing.owner(parent).map_or(Tree::ROOT, |owner| known[&owner]);
-            if let Some(Node::Directory { names, .. }) = tree.nodes.get_mut(&parent).map(Rc::make_mut) {
+            if let Some(Node::Directory { names, .. }) = tree.nodes.get_mut(&parent) {
                 names.insert(name.to_owned(), node);
             }
         }
@@ -39,8 +38,8 @@ fn node_of(kind: &ItemKind) -> Option<Node> {
             Some(Node::Symlink { target: target.clone(), attributes: attributes.clone() })
         }
         ItemKind::File(content) => {
-            let pages = content.pages.iter().map(|(index, page, hash)| (*index, (page.clone(), *hash))).collect();
-            Some(Node::File { size: content.size, pages, attributes: content.attributes.clone() })
+            let pages = content.pages.filled().map(|(index, page)| (index, page.clone())).collect();
+            Some(Node::File(FileContent { pages, ..content.clone() }))
         }
         ItemKind::Other(_) => None,
     }

@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use onewrite_block::Page;
 use onewrite_fs::NewNode;
 
+use super::pages::Pages;
 use crate::hash::{bytes_hash, mixed};
 
-/// The content of a file: its size and the pages that are not zeros, in order, each with its hash.
+/// The content of a file: its size and its pages. A copy is free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileContent {
     pub(crate) size: u64,
-    pub(crate) pages: Vec<(u64, Page, u64)>,
+    pub(crate) pages: Pages,
     pub(crate) attributes: FileAttributes,
 }
 
@@ -62,7 +62,7 @@ impl FileContent {
     }
 
     fn hash(&self) -> u64 {
-        self.pages.iter().fold(self.size, |sum, (index, _, hash)| mixed(sum, mixed(*index, *hash)))
+        mixed(self.size, self.pages.hash())
     }
 }
 
@@ -271,13 +271,11 @@ fn change(path: &str, expected: &Item, found: &Item) -> String {
 }
 
 fn differing_pages(one: &FileContent, other: &FileContent) -> String {
-    let page = |content: &FileContent, index: u64| {
-        content.pages.iter().find(|(at, ..)| *at == index).map_or(crate::hash::ZEROS, |(.., hash)| *hash)
-    };
-    let all: BTreeSet<u64> = one.pages.iter().chain(&other.pages).map(|(index, ..)| *index).collect();
+    let hash = |content: &FileContent, index: u64| content.pages.shown(index).1;
+    let all: BTreeSet<u64> = one.pages.filled().chain(other.pages.filled()).map(|(index, _)| index).collect();
     let indexes: Vec<String> = all
         .into_iter()
-        .filter(|index| page(one, *index) != page(other, *index))
+        .filter(|index| hash(one, *index) != hash(other, *index))
         .map(|index| index.to_string())
         .collect();
     format!("page {}", indexes.join(", "))

@@ -6,6 +6,7 @@
 
 mod given;
 mod listing;
+mod pages;
 mod shared;
 mod steps;
 mod tree;

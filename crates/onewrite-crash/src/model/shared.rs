@@ -22,7 +22,7 @@ impl Tree {
             let (size, pages) = self.file(part.target)?;
             *size = (*size).max(part.target_end());
             for (index, page) in part.target_pages.clone().zip(contents) {
-                let allocates = !pages.contains_key(&index);
+                let allocates = pages.get(index).is_none();
                 touched.push(Touched { allocates, ..put(pages, part.target, index, page) });
             }
         }

@@ -141,7 +141,7 @@ mod tests {
         steps.iter().for_each(|step| assert_eq!(tree.apply(step).unwrap().len(), 1));
         let listing = tree.listing();
         let ItemKind::File(content) = &listing.item("/a").unwrap().kind else { panic!() };
-        let page = |index: u64| content.pages.iter().find(|(at, ..)| *at == index).map(|(_, page, _)| page);
+        let page = |index: u64| content.pages.filled().find(|(at, _)| *at == index).map(|(_, page)| page);
         let before = crate::action::content(4, 20_000);
         let whole = |index: u64| before.whole_page(0, index).expect("a whole page");
         assert!(page(1).is_none() && page(2).is_none() && page(4).is_some());

@@ -6,20 +6,18 @@
 //! - A page that is absent from a file's map reads as zeros and has no block; a page that is present has a block.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
-use std::rc::Rc;
+use std::ops::{Range, RangeBounds};
 
 use onewrite_block::{PAGE_SIZE, Page};
 use onewrite_fs::{NewNode, RenameManner};
+use rpds::RedBlackTreeMap;
 
 use super::listing::{FileAttributes, FileContent, Item, ItemKind, Listing};
+use super::pages::Pages;
 use crate::action::{AttributeChange, content};
-use crate::hash::{ZEROS, page_hash};
+use crate::hash::ZEROS;
 
 const PAGE_BYTES: u64 = PAGE_SIZE as u64;
-
-/// Pages of a file that have a block, each with its hash.
-pub(super) type Pages = BTreeMap<u64, (Page, u64)>;
 
 /// Identifies a node of the model. Unlike an inode number, it is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,15 +141,22 @@ pub(crate) struct Touched {
 
 #[derive(Clone, Debug)]
 pub(super) enum Node {
-    File { size: u64, pages: Pages, attributes: FileAttributes },
-    Directory { names: BTreeMap<String, NodeId>, attributes: FileAttributes },
-    Symlink { target: String, attributes: FileAttributes },
+    /// Its pages are those that have a block.
+    File(FileContent),
+    Directory {
+        names: BTreeMap<String, NodeId>,
+        attributes: FileAttributes,
+    },
+    Symlink {
+        target: String,
+        attributes: FileAttributes,
+    },
 }
 
-/// See the module's head. A clone shares unchanged nodes.
+/// See the module's head. A copy is free, and shares what does not change.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    pub(super) nodes: BTreeMap<NodeId, Rc<Node>>,
+    pub(super) nodes: RedBlackTreeMap<NodeId, Node>,
 }
 
 impl Tree {
@@ -162,43 +167,38 @@ impl Tree {
     pub(crate) fn of_directories(directories: &[&str]) -> Tree {
         let node = |names, permissions| {
             let attributes = FileAttributes { permissions, ..FileAttributes::of(NewNode::DIRECTORY) };
-            Rc::new(Node::Directory { names, attributes })
+            Node::Directory { names, attributes }
         };
         let children = directories.iter().map(|_| node(BTreeMap::new(), 0o700));
-        let mut nodes: BTreeMap<NodeId, Rc<Node>> = (1..).map(NodeId).zip(children).collect();
+        let mut nodes: RedBlackTreeMap<NodeId, Node> = (1..).map(NodeId).zip(children).collect();
         let names = directories.iter().map(|name| (*name).to_owned()).zip((1..).map(NodeId));
-        nodes.insert(Tree::ROOT, node(names.collect(), NewNode::DIRECTORY.permissions));
+        nodes.insert_mut(Tree::ROOT, node(names.collect(), NewNode::DIRECTORY.permissions));
         Tree { nodes }
     }
 
     /// Size of a file in bytes; 0 for anything else.
     pub(crate) fn size(&self, node: NodeId) -> u64 {
-        match self.nodes.get(&node).map(|node| &**node) {
-            Some(Node::File { size, .. }) => *size,
-            _ => 0,
-        }
+        self.known_file(node).map_or(0, |file| file.size)
     }
 
     /// A page of a file with its hash, if it has a block.
     pub(crate) fn page(&self, node: NodeId, index: u64) -> Option<(Page, u64)> {
-        match self.nodes.get(&node).map(|node| &**node) {
-            Some(Node::File { pages, .. }) => pages.get(&index).cloned(),
-            _ => None,
-        }
+        self.known_file(node)?.pages.get(index).cloned()
     }
 
     /// Numbers of the pages of a file that have a block, in this range.
     pub(crate) fn blocks_in(&self, node: NodeId, range: Range<u64>) -> Vec<u64> {
-        match self.nodes.get(&node).map(|node| &**node) {
-            Some(Node::File { pages, .. }) => pages.range(range).map(|(index, _)| *index).collect(),
-            _ => Vec::new(),
-        }
+        self.known_file(node).map_or_else(Vec::new, |file| file.pages.indexes(range).collect())
     }
 
     /// What a file holds; `None` for anything else.
     pub(crate) fn content(&self, node: NodeId) -> Option<FileContent> {
-        match self.nodes.get(&node).map(|_| self.item(node).kind) {
-            Some(ItemKind::File(content)) => Some(content),
+        self.known_file(node).cloned()
+    }
+
+    fn known_file(&self, node: NodeId) -> Option<&FileContent> {
+        match self.nodes.get(&node)? {
+            Node::File(content) => Some(content),
             _ => None,
         }
     }
@@ -210,7 +210,7 @@ impl Tree {
 
     /// The names of a node, each with its directory.
     pub(crate) fn names_of(&self, node: NodeId) -> Vec<(NodeId, String)> {
-        let of_directory = |(directory, entry): (&NodeId, &Rc<Node>)| match &**entry {
+        let of_directory = |(directory, entry): (&NodeId, &Node)| match entry {
             Node::Directory { names, .. } => {
                 let own = names.iter().filter(|(_, child)| **child == node);
                 own.map(|(name, _)| (*directory, name.clone())).collect()
@@ -222,7 +222,7 @@ impl Tree {
 
     /// The node of `name` in `directory`.
     pub(crate) fn child(&self, directory: NodeId, name: &str) -> Option<NodeId> {
-        match self.nodes.get(&directory).map(|node| &**node) {
+        match self.nodes.get(&directory) {
             Some(Node::Directory { names, .. }) => names.get(name).copied(),
             _ => None,
         }
@@ -281,7 +281,7 @@ impl Tree {
     }
 
     fn names(&mut self, directory: NodeId) -> Option<&mut BTreeMap<String, NodeId>> {
-        match Rc::make_mut(self.nodes.get_mut(&directory)?) {
+        match self.nodes.get_mut(&directory)? {
             Node::Directory { names, .. } => Some(names),
             _ => None,
         }
@@ -294,14 +294,14 @@ impl Tree {
         }
         names.insert(name.to_owned(), node);
         let made = match kind {
-            NewKind::File => Node::File { size: 0, pages: BTreeMap::new(), attributes: FileAttributes::default() },
+            NewKind::File => Node::File(FileContent::default()),
             NewKind::Directory => {
                 let attributes = FileAttributes::of(NewNode::DIRECTORY);
                 Node::Directory { names: BTreeMap::new(), attributes }
             }
             NewKind::Symlink(target) => Node::Symlink { target: target.clone(), attributes: FileAttributes::of_link() },
         };
-        self.nodes.insert(node, Rc::new(made));
+        self.nodes.insert_mut(node, made);
         Some(())
     }
 
@@ -322,17 +322,17 @@ impl Tree {
     }
 
     pub(super) fn file(&mut self, node: NodeId) -> Option<(&mut u64, &mut Pages)> {
-        match Rc::make_mut(self.nodes.get_mut(&node)?) {
-            Node::File { size, pages, .. } => Some((size, pages)),
+        match self.nodes.get_mut(&node)? {
+            Node::File(FileContent { size, pages, .. }) => Some((size, pages)),
             _ => None,
         }
     }
 
     fn attributes(&mut self, node: NodeId) -> Option<&mut FileAttributes> {
-        match Rc::make_mut(self.nodes.get_mut(&node)?) {
-            Node::File { attributes, .. } | Node::Directory { attributes, .. } | Node::Symlink { attributes, .. } => {
-                Some(attributes)
-            }
+        match self.nodes.get_mut(&node)? {
+            Node::File(FileContent { attributes, .. })
+            | Node::Directory { attributes, .. }
+            | Node::Symlink { attributes, .. } => Some(attributes),
         }
     }
 
@@ -348,9 +348,7 @@ impl Tree {
 
     fn free(&mut self, node: NodeId, range: &Range<u64>) -> Option<Vec<Touched>> {
         let pages = self.file(node)?.1;
-        let gone: Vec<u64> = pages.range(range.clone()).map(|(index, _)| *index).collect();
-        gone.iter().for_each(|index| drop(pages.remove(index)));
-        Some(gone.into_iter().map(|index| hole(node, index)).collect())
+        Some(removed(pages, range.clone()).into_iter().map(|(index, _)| hole(node, index)).collect())
     }
 
     /// Every page from the lower of `from` and `to` on that has a block before or after counts as changed and durable:
@@ -358,18 +356,15 @@ impl Tree {
     fn shift(&mut self, node: NodeId, from: u64, to: u64) -> Option<Vec<Touched>> {
         let (size, pages) = self.file(node)?;
         *size = (*size + to * PAGE_BYTES).checked_sub(from * PAGE_BYTES)?;
-        let before: BTreeSet<u64> = pages.range(from.min(to)..).map(|(index, _)| *index).collect();
-        let moved = pages.split_off(&from);
-        if to < from {
-            pages.split_off(&to);
+        let before = removed(pages, from.min(to)..);
+        for (index, page) in before.iter().filter(|(index, _)| *index >= from) {
+            pages.insert(index + to - from, page.clone());
         }
-        pages.extend(moved.into_iter().map(|(index, page)| (index + to - from, page)));
-        let after = pages.range(from.min(to)..).map(|(index, _)| *index);
-        let touched = before.into_iter().chain(after).collect::<BTreeSet<u64>>().into_iter().map(|index| {
-            match pages.get(&index) {
-                Some((page, hash)) => Touched { node, index, page: page.clone(), hash: *hash, allocates: true },
-                None => hole(node, index),
-            }
+        let after = pages.indexes(from.min(to)..);
+        let all: BTreeSet<u64> = before.into_iter().map(|(index, _)| index).chain(after).collect();
+        let touched = all.into_iter().map(|index| match pages.get(index) {
+            Some((page, hash)) => Touched { node, index, page: page.clone(), hash: *hash, allocates: true },
+            None => hole(node, index),
         });
         Some(touched.collect())
     }
@@ -380,9 +375,9 @@ impl Tree {
         *size = (*size).max(offset + length);
         let mut touched = Vec::new();
         for index in offset / PAGE_BYTES..=(offset + length - 1) / PAGE_BYTES {
-            let allocates = !pages.contains_key(&index);
+            let allocates = pages.get(index).is_none();
             let page = content.whole_page(offset, index).unwrap_or_else(|| {
-                let mut page = pages.get(&index).map_or(Page::ZEROS, |(page, _)| page.clone());
+                let mut page = pages.shown(index).0.clone();
                 let (place, bytes) = content.part_of_page(offset, index);
                 page.write(place, &bytes);
                 page
@@ -395,7 +390,7 @@ impl Tree {
     fn zero(&mut self, node: NodeId, offset: u64, length: u64) -> Option<Vec<Touched>> {
         let (index, place) = (offset / PAGE_BYTES, (offset % PAGE_BYTES) as usize);
         let (_, pages) = self.file(node)?;
-        let Some((page, _)) = pages.get(&index) else { return Some(Vec::new()) };
+        let Some((page, _)) = pages.get(index) else { return Some(Vec::new()) };
         let mut page = page.clone();
         page.bytes_mut()[place..place + length as usize].fill(0);
         Some(vec![put(pages, node, index, page)])
@@ -404,10 +399,10 @@ impl Tree {
     fn truncate(&mut self, node: NodeId, to: u64) -> Option<Vec<Touched>> {
         let (size, pages) = self.file(node)?;
         let end = std::mem::replace(size, to).min(to);
-        let gone = pages.split_off(&to.div_ceil(PAGE_BYTES));
-        let mut touched: Vec<Touched> = gone.into_keys().map(|index| hole(node, index)).collect();
+        let gone = removed(pages, to.div_ceil(PAGE_BYTES)..);
+        let mut touched: Vec<Touched> = gone.into_iter().map(|(index, _)| hole(node, index)).collect();
         let (last, used) = (end / PAGE_BYTES, (end % PAGE_BYTES) as usize);
-        if let Some((page, _)) = pages.get(&last)
+        if let Some((page, _)) = pages.get(last)
             && page.bytes()[used..].iter().any(|byte| *byte != 0)
         {
             let mut page = page.clone();
@@ -422,7 +417,7 @@ impl Tree {
         let mut listing = Listing::default();
         let mut pending = vec![(String::new(), Tree::ROOT)];
         while let Some((path, id)) = pending.pop() {
-            let Node::Directory { names, .. } = &*self.nodes[&id] else { continue };
+            let Node::Directory { names, .. } = &self.nodes[&id] else { continue };
             for (name, child) in names {
                 let path = format!("{path}/{name}");
                 listing.insert(path.clone(), u64::from(child.0), self.item(*child));
@@ -434,15 +429,10 @@ impl Tree {
     }
 
     fn item(&self, id: NodeId) -> Item {
-        match &*self.nodes[&id] {
+        match &self.nodes[&id] {
             Node::Directory { attributes, .. } => Item::new(ItemKind::Directory(attributes.clone())),
             Node::Symlink { target, attributes } => Item::new(ItemKind::Symlink(target.clone(), attributes.clone())),
-            Node::File { size, pages, attributes } => {
-                let pages = pages.iter().filter(|(_, (_, hash))| *hash != ZEROS);
-                let pages = pages.map(|(index, (page, hash))| (*index, page.clone(), *hash)).collect();
-                let attributes = attributes.clone();
-                Item::new(ItemKind::File(FileContent { size: *size, pages, attributes }))
-            }
+            Node::File(content) => Item::new(ItemKind::File(content.clone())),
         }
     }
 }
@@ -452,10 +442,15 @@ fn hole(node: NodeId, index: u64) -> Touched {
     Touched { node, index, page: Page::ZEROS, hash: ZEROS, allocates: false }
 }
 
+/// Removes the pages of a range, and returns those that were there.
+fn removed(pages: &mut Pages, range: impl RangeBounds<u64>) -> Vec<(u64, Page)> {
+    let gone: Vec<u64> = pages.indexes(range).collect();
+    gone.into_iter().filter_map(|index| Some((index, pages.remove(index)?))).collect()
+}
+
 /// Replaces the content of a page that has a block.
 pub(super) fn put(pages: &mut Pages, node: NodeId, index: u64, page: Page) -> Touched {
-    let hash = page_hash(&page);
-    pages.insert(index, (page.clone(), hash));
+    let hash = pages.insert(index, page.clone());
     Touched { node, index, page, hash, allocates: false }
 }
 
@@ -521,8 +516,8 @@ mod tests {
         tree.apply(&Step::Truncate { node, size: 5000 }).unwrap();
         let listing = tree.listing();
         let ItemKind::File(content) = &listing.item("/a").unwrap().kind else { panic!() };
-        assert_eq!((content.size, content.pages.len()), (5000, 1));
-        assert!(content.pages[0].1.bytes()[100..].iter().all(|byte| *byte == 0));
+        assert_eq!((content.size, content.pages.filled().count()), (5000, 1));
+        assert!(content.pages.shown(0).0.bytes()[100..].iter().all(|byte| *byte == 0));
     }
 
     #[test]

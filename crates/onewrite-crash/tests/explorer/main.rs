@@ -20,6 +20,7 @@ mod full_log;
 mod lives;
 mod marks;
 mod mounted;
+mod no_room;
 mod padding;
 mod shares;
 mod side_by_side;
