@@ -127,6 +127,7 @@ SETUPS = [
     ("one", 0.5, "varmail --mode ordered"),
     ("one", 0.5, "fileserver --mode data"),
     ("one", 0.5, "postmark --mode data --torn-pages"),
+    ("some", 0.5, "random-all:80 --mode MODE --torn-pages"),
     ("one", 0.5, "random:80 --mode soj --torn-shares"),
     ("some", 0.02, "random:8 --mode MODE --faults"),
     ("one", 0.02, "atomic:6 --mode data --faults"),
