@@ -4,13 +4,11 @@ use onewrite_block::Halt;
 use onewrite_fs::FsError;
 use thiserror::Error;
 
-use crate::workload::WorkloadSpec;
-
 /// Why an exploration could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CrashError {
     /// The text of a workload is invalid.
-    #[error("workload `{text}`: {reason}; there are {}", WorkloadSpec::forms())]
+    #[error("workload `{text}`: {reason}")]
     Workload {
         /// The given text.
         text: String,

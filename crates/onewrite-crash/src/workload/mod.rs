@@ -129,7 +129,8 @@ impl FromStr for WorkloadSpec {
 
     fn from_str(text: &str) -> Result<WorkloadSpec, CrashError> {
         let refuse = |reason: &str| CrashError::Workload { text: text.into(), reason: reason.into() };
-        let (kind, rest) = text.split_once(':').ok_or_else(|| refuse("no such workload"))?;
+        let unknown = || refuse(&format!("no such workload; there are {}", WorkloadSpec::forms()));
+        let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         if let Some(operations) = Operations::from_name(kind) {
             return match rest.parse() {
                 Ok(actions) if actions > 0 => Ok(WorkloadSpec::Random(operations, actions)),
@@ -158,7 +159,7 @@ impl FromStr for WorkloadSpec {
                     false => Ok(WorkloadSpec::Script(workload)),
                 }
             }
-            _ => Err(refuse("no such workload")),
+            _ => Err(unknown()),
         }
     }
 }
