@@ -1,11 +1,12 @@
-//! Candidates: which pages of a file are judged.
+//! Candidates: the tree of one, and which pages of a file are judged.
 
 use std::collections::BTreeSet;
 
 use onewrite_block::PAGE_SIZE;
 
-use super::Judge;
-use crate::model::{FileContent, NodeId};
+use super::ways::{LastWays, Ways};
+use super::{Candidate, Judge};
+use crate::model::{FileContent, NodeId, Step, Tree};
 
 impl Judge<'_> {
     /// The pages of a file that can be wrong, in order: any that was found, was given something, or was there before
@@ -16,5 +17,23 @@ impl Judge<'_> {
         let initial = self.history.initial.blocks_in(node, 0..end);
         let found = found.pages.indexes(..end);
         given.chain(initial).chain(found).collect()
+    }
+}
+
+impl<'a> Judge<'a> {
+    /// The steps of operations with these numbers.
+    pub(super) fn steps_of(&self, operations: &[usize]) -> Vec<&'a [Step]> {
+        operations.iter().map(|operation| &self.operation(*operation).steps[..]).collect()
+    }
+
+    /// The tree of a candidate. Candidates are mostly asked for in their order.
+    pub(super) fn tree_of(&self, candidate: &Candidate) -> Tree {
+        let prefix = candidate.prefix;
+        let (operations, way): (Vec<usize>, Vec<usize>) = candidate.partial.iter().copied().unzip();
+        let mut last = self.ways.borrow_mut();
+        let known = last.take().filter(|last| (last.prefix, &last.operations) == (prefix, &operations));
+        let steps = self.steps_of(&operations);
+        let anew = || LastWays { prefix, operations, ways: Ways::new(&self.trees[prefix]) };
+        last.insert(known.unwrap_or_else(anew)).ways.tree(&steps, &way).expect("a candidate is possible")
     }
 }

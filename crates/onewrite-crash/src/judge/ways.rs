@@ -3,7 +3,6 @@
 //! Where blocks run out each page of a write is a step, so an operation may have thousands of them. From one
 //! combination to the next only those steps are taken that are new.
 
-use super::{Candidate, Judge};
 use crate::model::{Step, Tree};
 
 /// How far an operation has come: its number of steps, and the tree behind them; `None` if they are impossible.
@@ -38,27 +37,9 @@ impl Ways {
 
 /// The ways behind a number of ended operations, of operations with these numbers.
 pub(super) struct LastWays {
-    prefix: usize,
-    operations: Vec<usize>,
-    ways: Ways,
-}
-
-impl<'a> Judge<'a> {
-    /// The steps of operations with these numbers.
-    pub(super) fn steps_of(&self, operations: &[usize]) -> Vec<&'a [Step]> {
-        operations.iter().map(|operation| &self.operation(*operation).steps[..]).collect()
-    }
-
-    /// The tree of a candidate. Candidates are mostly asked for in their order.
-    pub(super) fn tree_of(&self, candidate: &Candidate) -> Tree {
-        let prefix = candidate.prefix;
-        let (operations, way): (Vec<usize>, Vec<usize>) = candidate.partial.iter().copied().unzip();
-        let mut last = self.ways.borrow_mut();
-        let known = last.take().filter(|last| (last.prefix, &last.operations) == (prefix, &operations));
-        let steps = self.steps_of(&operations);
-        let anew = || LastWays { prefix, operations, ways: Ways::new(&self.trees[prefix]) };
-        last.insert(known.unwrap_or_else(anew)).ways.tree(&steps, &way).expect("a candidate is possible")
-    }
+    pub(super) prefix: usize,
+    pub(super) operations: Vec<usize>,
+    pub(super) ways: Ways,
 }
 
 /// The tree behind all operations taken.
