@@ -144,7 +144,8 @@ impl<S: Subject> Explorer<'_, S> {
 
     /// Whether the foreign checker looks at what the unmount of the present workload leaves.
     fn asks_stranger(&self) -> bool {
-        self.options.e2fsck_every > 0 && self.number.is_multiple_of(STRANGER_EVERY)
+        let is_unmount_judged = self.options.reads_mounted && self.only.is_none();
+        is_unmount_judged && self.options.e2fsck_every > 0 && self.number.is_multiple_of(STRANGER_EVERY)
     }
 
     /// Whether the present workload is judged at some places only. One that is replayed is the first, so it is not.
