@@ -17,6 +17,8 @@ use crate::error::CrashError;
 
 /// The first byte of seeds whose pages are nearly empty.
 const SPARSE_SEEDS: u64 = 0x7e;
+/// Longest pause, in milliseconds: a run of many days would not end.
+const PAUSE_MAX: u64 = 86_400_000;
 
 /// A seed whose pages hold 40 bytes and zeros. A compressed log holds many times its size of them.
 pub(crate) const fn sparse_seed(number: u64) -> u64 {
@@ -386,7 +388,8 @@ impl FromStr for Action {
                 let parts = (0..(count - 1) / 5).map(|at| part(1 + 5 * at)).collect::<Result<_, _>>()?;
                 Action::Share { parts, lazily: count % 5 == 2 }
             }
-            ("pause", 2) => Action::Pause(number(1)?),
+            ("pause", 2) if number(1)? <= PAUSE_MAX => Action::Pause(number(1)?),
+            ("pause", 2) => return Err(refuse("a pause takes a day at most, 86400000")),
             ("cut", 2) => Action::Cut(number(1)?),
             (name, _) => return Err(refuse(&forms::wrong(name))),
         })
@@ -490,6 +493,7 @@ mod tests {
             "share /a 0 /b 0",
             "share /a 0 /b 0 4096 /c",
             "share /a 0 /b 0 x",
+            "pause 86400001",
         ] {
             assert!(text.parse::<Workload>().is_err(), "{text}");
         }

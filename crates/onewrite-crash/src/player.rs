@@ -82,7 +82,9 @@ impl<S: Subject> Player<S> {
         recording: Rc<RefCell<Recording>>,
     ) -> Rc<Player<S>> {
         let tree = history.initial.clone();
-        let state = State { history, tree, bound: BTreeMap::new(), keeps_open: false, next_node: 1 << 16 };
+        // Above every node that there is, with or without a name: pages of a removed file are not those of a new one.
+        let next_node = tree.last_node().0.max(1 << 16);
+        let state = State { history, tree, bound: BTreeMap::new(), keeps_open: false, next_node };
         let (state, shared) = (RefCell::new(state), Rc::default());
         Rc::new(Player { subject, fs, runtime, state, recording, shared })
     }
@@ -101,9 +103,6 @@ impl<S: Subject> Player<S> {
             let node = NodeId(listing.owner(&path).expect("listed") as u32);
             self.bind(ino, node);
         }
-        let mut state = self.state.borrow_mut();
-        let last = state.bound.values().map(|node| node.0).max().unwrap_or(0);
-        state.next_node = last.max(state.next_node) + 1;
         Ok(())
     }
 

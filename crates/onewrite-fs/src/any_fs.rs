@@ -39,9 +39,18 @@ impl AnyFs {
     ///
     /// # Errors
     /// As [`AnyFs::mount`]; [`FsError::Unsupported`] for what only F2FS has on ext4, and for SHARE on a device that
-    /// lacks it.
+    /// lacks it; why the root cannot be read, without which nothing can be reached.
     pub async fn mount_with(devices: impl Into<Devices>, options: MountOptions, f2fs: F2fsChoices) -> FsResult<AnyFs> {
-        let devices = devices.into();
+        let fs = AnyFs::mount_unread(devices.into(), options, f2fs).await?;
+        if let Err(error) = fs.attributes(fs.root()).await {
+            // What keeps it from an unmount is no news behind this.
+            let _ = fs.unmount().await;
+            return Err(error);
+        }
+        Ok(fs)
+    }
+
+    async fn mount_unread(devices: Devices, options: MountOptions, f2fs: F2fsChoices) -> FsResult<AnyFs> {
         if is_f2fs(&devices.image).await? {
             let F2fsChoices { clean, log_mode, in_place_below, age_threshold, discard_stage } = f2fs;
             let options = F2fsOptions {

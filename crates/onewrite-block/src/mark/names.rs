@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 403] = [
+pub const ALL: [(Room, &str); 404] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -351,6 +351,7 @@ pub const ALL: [(Room, &str); 403] = [
     (Room::F2fs, "fsync of nodes that may tear makes a checkpoint"),
     (Room::F2fs, "fsync under a taken over name makes a checkpoint"),
     (Room::F2fs, "fsync finds no room for its chain"),
+    (Room::F2fs, "what was removed since the checkpoint leaves recovery no room"),
     (Room::F2fs, "fsync finds pages that cleaning moved"),
     (Room::F2fs, "chain of nodes would break"),
     (Room::F2fs, "direct write finds no segment"),

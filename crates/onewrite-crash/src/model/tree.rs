@@ -176,6 +176,11 @@ impl Tree {
         Tree { nodes }
     }
 
+    /// The highest number of a node, of those without a name, too.
+    pub(crate) fn last_node(&self) -> NodeId {
+        self.nodes.last().map_or(Tree::ROOT, |(node, _)| *node)
+    }
+
     /// Size of a file in bytes; 0 for anything else.
     pub(crate) fn size(&self, node: NodeId) -> u64 {
         self.known_file(node).map_or(0, |file| file.size)

@@ -1,7 +1,8 @@
 //! Beside: the operations that `random-all` adds after those of `random`.
 //!
-//! Tasks collapse and insert ranges and change attributes and extended attributes. All tasks share some files: one task
-//! appends there, or writes and reads past the page cache, while others write through the page cache.
+//! Tasks collapse and insert ranges, write far behind the end, and change attributes and extended attributes. All
+//! tasks share some files: one task appends there, or writes and reads past the page cache, while others write through
+//! the page cache.
 
 use onewrite_block::Choices;
 
@@ -10,6 +11,8 @@ use crate::action::{Action, AttributeChange, Blocks};
 /// Files that all tasks change.
 pub(super) const COMMON: [&str; 2] = ["/shared/all-0", "/shared/all-1"];
 const PAGE: u64 = 4096;
+/// Places behind the addresses that an inode of F2FS holds: in its first, its second and a later node of addresses.
+const FAR: [u64; 3] = [4_500_000, 9_000_000, 14_000_000];
 /// Names of extended attributes.
 const NAMES: u64 = 4;
 
@@ -36,7 +39,7 @@ pub(super) fn file_of(action: &Action) -> Option<&str> {
 
 fn on_own(file: &str, seed: u64, chance: &mut Choices) -> Action {
     let file = file.to_owned();
-    match chance.below(12) {
+    match chance.below(13) {
         0 | 1 => shift(file, Blocks::Collapse, chance),
         2 | 3 => shift(file, Blocks::Insert, chance),
         4..7 => Action::SetAttributes { file, change: attributes(chance) },
@@ -46,7 +49,11 @@ fn on_own(file: &str, seed: u64, chance: &mut Choices) -> Action {
             Action::SetExtended { file, name: name(chance), length, seed }
         }
         10 => Action::RemoveExtended { file, name: name(chance) },
-        _ => Action::ReadDirect(file),
+        11 => Action::ReadDirect(file),
+        _ => {
+            let offset = FAR[chance.index(FAR.len())] + chance.below(9_000);
+            Action::Write { file, offset, length: 1 + chance.below(6_000), seed, direct: false }
+        }
     }
 }
 

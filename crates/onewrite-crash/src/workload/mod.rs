@@ -33,6 +33,9 @@ use crate::action::{Action, Workload};
 use crate::error::CrashError;
 use crate::subject::Subject;
 
+/// Most operations of a workload.
+const OPERATIONS_MAX: usize = 100_000;
+
 /// What to explore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkloadSpec {
@@ -133,8 +136,8 @@ impl FromStr for WorkloadSpec {
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         if let Some(operations) = Operations::from_name(kind) {
             return match rest.parse() {
-                Ok(actions) if actions > 0 => Ok(WorkloadSpec::Random(operations, actions)),
-                _ => Err(refuse("a number of operations is needed")),
+                Ok(actions @ 1..=OPERATIONS_MAX) => Ok(WorkloadSpec::Random(operations, actions)),
+                _ => Err(refuse("1 to 100000 operations are needed")),
             };
         }
         match kind {
@@ -190,6 +193,7 @@ mod tests {
         for name in [
             "ace:4",
             "random:0",
+            "random:100001",
             "random-all:x",
             "atomic:0",
             "scarce:0",

@@ -3,7 +3,7 @@
 //! A file over most of the image is overwritten in places, until few segments are free and none is empty. Then come
 //! rounds of as much again, with syncs of this file and of new ones. The first workload of a series is always the same;
 //! in the others chance decides where the holes are, how many tasks write at once, what they write past the cache, cut
-//! off and sync.
+//! off and sync, and whether one of them removes and makes anew a file that takes the most of what is left.
 
 use onewrite_block::Choices;
 
@@ -38,10 +38,20 @@ pub(super) fn workload(rounds: u64, seed: u64, number: u64) -> Workload {
         return plain(rounds);
     }
     let mut choices = Choices::new(seed).stream("scarce", number);
-    let warm_up = with_holes([48, 64, 80][choices.below(3) as usize], choices.below(16));
+    let mut warm_up = with_holes([48, 64, 80][choices.below(3) as usize], choices.below(16));
     let tasks = 1 + choices.below(3);
-    let tasks = (0..tasks).map(|task| rounds_of(task, rounds.div_ceil(tasks), &mut choices)).collect();
+    let rest = choices.chance(1, 3).then(|| 500 + choices.below(400));
+    warm_up.extend(rest.map(|pages| made(pages, 4)).into_iter().flatten());
+    let rounds = rounds.div_ceil(tasks);
+    let of_task = |task| rounds_of(task, rounds, rest.filter(|_| task == 0), &mut choices);
+    let tasks = (0..tasks).map(of_task).collect();
     Workload { setup: filled(), warm_up, tasks }
+}
+
+/// A new file of so many pages.
+fn made(pages: u64, seed: u64) -> [Action; 2] {
+    let file = String::from("/v");
+    [Action::Create(file.clone()), Action::Append { file, length: pages * PAGE, seed }]
 }
 
 fn filled() -> Vec<Action> {
@@ -57,8 +67,9 @@ fn with_holes(stride: u64, shift: u64) -> Vec<Action> {
     actions
 }
 
-/// What one task does: overwrites beside each other task's, and a file of its own.
-fn rounds_of(task: u64, rounds: u64, choices: &mut Choices) -> Vec<Action> {
+/// What one task does: overwrites beside each other task's, and a file of its own; and in some rounds `/v` anew, of
+/// `rest` pages.
+fn rounds_of(task: u64, rounds: u64, rest: Option<u64>, choices: &mut Choices) -> Vec<Action> {
     let own = format!("/n{task}");
     let mut actions = vec![Action::Create(own.clone())];
     for round in 0..rounds {
@@ -72,6 +83,11 @@ fn rounds_of(task: u64, rounds: u64, choices: &mut Choices) -> Vec<Action> {
         actions.push(Action::Append { file: own.clone(), length: 1 + choices.below(9000), seed: round });
         if choices.chance(1, 3) {
             actions.push(Action::Fsync(own.clone()));
+        }
+        if let Some(pages) = rest.filter(|_| choices.chance(1, 2)) {
+            actions.push(Action::Unlink("/v".into()));
+            actions.extend(made(pages, round));
+            actions.push(Action::Fsync("/v".into()));
         }
         actions.push(match choices.below(4) {
             0 => Action::Fdatasync("/a".into()),

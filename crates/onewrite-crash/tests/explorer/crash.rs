@@ -52,6 +52,13 @@ fn a_minimal_workload_keeps_every_promise_in_every_mode() {
     }
 }
 
+/// `/y` begins with what no file had: the pages of `/x` are not its own, even if nothing has a name behind the setup.
+#[test]
+fn a_new_file_has_nothing_of_one_that_the_setup_removed() {
+    let text = "create /x; append /x 4498 7; unlink /x >> create /y; write /y 20480 4617 9";
+    assert_sound(&explored(text, Mode::Writeback, &ExploreOptions::default()));
+}
+
 #[test]
 fn fdatasync_of_a_directory_makes_its_names_durable() {
     for mode in Mode::ALL {

@@ -8,7 +8,7 @@ use std::path::Path;
 use onewrite_block::{Geometry, PAGE_SIZE, TrimRead};
 
 use super::work::Alignment;
-use super::{Access, FileDisk, Hold, reflink};
+use super::{Access, FileDisk, Hold, reflink, users};
 use crate::error::{Error, refuse};
 
 /// The cure if a file cannot be opened for writing.
@@ -171,7 +171,13 @@ fn held(
 ) -> Result<(File, Hold), Error> {
     let open = || open(OpenOptions::new().read(true));
     expect_disk(path)?;
-    if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+    let metadata = std::fs::metadata(path);
+    if let Some(metadata) = metadata.ok().filter(|metadata| metadata.file_type().is_block_device()) {
+        if access == Access::Alone && users::is_write_protected(users::number(metadata.rdev())) {
+            // Linux opens it all the same, and fails what is written.
+            let error = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the device is write-protected");
+            return Err(refuse(path, "open", &error, "use it read-only, or allow writes with `blockdev --setrw`"));
+        }
         let hold = Hold::device(path, access)?;
         return Ok((open()?, hold));
     }

@@ -37,6 +37,12 @@ pub(super) fn number(packed: u64) -> Number {
     (rustix::fs::major(packed), rustix::fs::minor(packed))
 }
 
+/// Whether the kernel refuses writes to a block device.
+pub(super) fn is_write_protected(device: Number) -> bool {
+    let path = format!("/sys/dev/block/{}:{}/ro", device.0, device.1);
+    fs::read_to_string(path).is_ok_and(|flag| flag.trim() == "1")
+}
+
 /// The use of a block device that the kernel lists: a mount, swap, or a device built on it. For a disk, also the uses
 /// of its partitions.
 pub(super) fn of_device(device: Number) -> Option<Use> {

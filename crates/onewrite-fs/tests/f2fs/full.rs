@@ -7,7 +7,7 @@ use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions, LogMode};
 use onewrite_fs::{Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 
 use crate::support::f2fs::{Editor, fill as fill_tree, make};
-use crate::support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
+use crate::support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, with_mount};
 use crate::support::volume::{image, load};
 use crate::support::{Scratch, many};
 
@@ -475,6 +475,34 @@ fn what_was_synced_on_a_scarce_disk_is_there_after_a_cut() {
             Ok(())
         });
         // The checkpoint that ends a recovery, without an unmount.
+        assert_clean(&image(disk));
+    }
+}
+
+/// Recovery begins at the checkpoint, which counts what was removed since.
+#[test]
+fn an_fsync_in_the_room_of_what_was_removed_is_there_after_a_cut() {
+    for (in_place_below, stage_bytes) in [(0, 0), (9, 0), (0, MIB)] {
+        let options = F2fsOptions { in_place_below, ..F2fsOptions::default() };
+        let disk: Box<dyn Device> = Box::new(new_staged_disk(64 * MIB + stage_bytes, stage_bytes));
+        let ((), disk) = with_mount(disk, options, Left::AsItIs, move |fs, _| async move {
+            for name in [b"gone", b"fill"] {
+                fs.create(fs.root(), name, NewNode::FILE).await?;
+            }
+            write(&fs, fs.lookup(fs.root(), b"gone").await?, 0, &[1; 900 * PAGE as usize]).await?;
+            fill(&fs, fs.lookup(fs.root(), b"fill").await?, 2).await?;
+            fs.sync().await?;
+            fs.unlink(fs.root(), b"gone").await?;
+            let new = fs.create(fs.root(), b"new", NewNode::FILE).await?;
+            write(&fs, new, 0, &[3; 500 * PAGE as usize]).await?;
+            fs.fsync(new).await
+        });
+        let ((), disk) = with_mount(disk, F2fsOptions::default(), Left::AsItIs, move |fs, _| async move {
+            let new = fs.lookup(fs.root(), b"new").await?;
+            let found = fs.read(new, 0, 501 * PAGE, Manner::default()).await?.to_vec();
+            assert_eq!(found, [3; 500 * PAGE as usize]);
+            Ok(())
+        });
         assert_clean(&image(disk));
     }
 }

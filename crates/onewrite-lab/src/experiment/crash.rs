@@ -23,6 +23,8 @@ use crate::workload::postmark;
 
 /// Of random workloads one of so many is judged at every place.
 const THOROUGH_EVERY: u64 = 15;
+/// Largest image: a state of a larger one would take seconds.
+const SIZE_MAX: u64 = 16 << 30;
 /// How the name of workloads begins that marks guide.
 const GUIDED: &str = "guided:";
 /// How the name of workloads begins whose seed gives the image and the log, too.
@@ -295,11 +297,20 @@ impl CrashExperiment {
         let least = match subject {
             Explored::Ext4(_) => 32 * MIB,
             // The pages of a staging area that are rewritten need spare blocks, too.
-            Explored::F2fs(f2fs) if has_zones(profile) => ZONED_SIZE_MIN + 2 * f2fs.stage_bytes,
-            Explored::F2fs(f2fs) => F2fsSubject::SIZE_MIN + f2fs.stage_bytes,
+            Explored::F2fs(f2fs) if has_zones(profile) => {
+                ZONED_SIZE_MIN.saturating_add(f2fs.stage_bytes.saturating_mul(2))
+            }
+            Explored::F2fs(f2fs) => F2fsSubject::SIZE_MIN.saturating_add(f2fs.stage_bytes),
         };
         let factor = self.swarm_machine().map_or(1, |machine| machine.size_factor);
-        let size_bytes = self.size.unwrap_or(least * factor);
+        let size_bytes = self.size.unwrap_or(least.saturating_mul(factor));
+        if size_bytes > SIZE_MAX {
+            return Err(LabError::Option(format!(
+                "--size (with --stage): an image of {} MiB; the explorer judges whole images, of at most {} MiB",
+                size_bytes / MIB,
+                SIZE_MAX / MIB
+            )));
+        }
         let defaults = ExploreOptions::default();
         let plain = ExploreOptions {
             size_bytes,
@@ -420,8 +431,8 @@ impl Explored {
 impl Exploration {
     /// Workloads that marks guide, of so many operations.
     fn guided(&self, operations: &str) -> Result<Box<dyn Iterator<Item = Workload>>, LabError> {
-        let Some(operations) = operations.parse().ok().filter(|operations| *operations > 0) else {
-            return refused(format!("{GUIDED}{operations}: a number of operations is needed, such as {GUIDED}60"));
+        let Some(operations) = operations.parse().ok().filter(|operations| (1..=100_000).contains(operations)) else {
+            return refused(format!("{GUIDED}{operations}: 1 to 100000 operations are needed, such as {GUIDED}60"));
         };
         Ok(match self.subject {
             Explored::Ext4(ext4) => Box::new(Guided::new(ext4, &self.options, operations)),

@@ -9,7 +9,7 @@ use onewrite_fs::journal::Padding;
 
 use super::cell::{Cell, Work};
 use super::entry::Duration;
-use super::false_recovery::{FalseRecoveries, false_recoveries};
+use super::false_recovery::{COMMITS, FalseRecoveries, false_recoveries};
 use super::measure::run;
 use super::scoreboard::{Row, scoreboard};
 use super::scores::{Outcome, Scores};
@@ -184,7 +184,7 @@ impl ResultsStudy {
             return Ok(JournalResults { is_short: true, columns, tables, rows, false_recoveries });
         }
         let rows = self.measure_rows(watch)?;
-        Ok(JournalResults { is_short: false, columns, tables, rows, false_recoveries: false_recoveries()? })
+        Ok(JournalResults { is_short: false, columns, tables, rows, false_recoveries: false_recoveries(COMMITS)? })
     }
 
     /// The rows; one that fails says why, and the others stand.

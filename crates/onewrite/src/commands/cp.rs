@@ -237,14 +237,14 @@ impl Group {
     }
 }
 
-/// The node at `path` on the host, and its own name.
+/// The node at `path` on the host, and its own name; none where [`own_name`] has none.
 fn on_host(tree: &HostTree, path: &str) -> Result<(HostNode, Option<Vec<u8>>), LabError> {
-    let path = Path::new(path).canonicalize().map_err(|error| LabError::Option(error.to_string()))?;
-    let own = path.file_name().map(|name| name.as_encoded_bytes().to_vec());
-    Ok((tree.at(&path)?, own))
+    let found = Path::new(path).canonicalize().map_err(|error| LabError::Option(error.to_string()))?;
+    let own = own_name(path).and(found.file_name()).map(|name| name.as_encoded_bytes().to_vec());
+    Ok((tree.at(&found)?, own))
 }
 
-/// The last name of a path; none for the root and for directories named by `.` or `..`.
+/// The last name of a path; none for the root and for directories named by `.` or `..`, whose content is copied.
 fn own_name(path: &str) -> Option<&[u8]> {
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     Some(name.as_bytes()).filter(|name| !matches!(*name, b"" | b"." | b".."))

@@ -62,6 +62,8 @@ fn what_would_do_nothing_is_refused_with_the_cure() {
         ("crash ace:1 --fs f2fs --size 32MiB", "F2FS takes 64 MiB to 16 TiB"),
         ("crash atomic:20 --fs f2fs --stage 256KiB", "staging area has not; leave --stage out"),
         ("crash shares:20 --fs f2fs", "shares pages of files, which F2FS cannot"),
+        ("crash random:5 --size 17TiB", "judges whole images, of at most 16384 MiB"),
+        ("crash random:5 --fs f2fs --stage 1TiB", "judges whole images, of at most 16384 MiB"),
         ("crash scarce:12", "which ext4 has not; add --fs f2fs"),
         ("crash full-log:12 --fs f2fs", "which F2FS has not"),
         ("run varmail --fs f2fs --device zns --clean share", "take a device that has it, such as nvme-share"),

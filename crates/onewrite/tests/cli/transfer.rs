@@ -203,6 +203,23 @@ fn a_source_that_cannot_be_read_is_left_out_and_the_rest_is_copied() {
     assert!(scratch.onewrite("cat a.img:/version").ok().contains("Linux"));
 }
 
+/// As with cp(1), into an image and out of one.
+#[test]
+fn a_dot_stands_for_the_content_of_a_directory() {
+    let scratch = Scratch::new();
+    scratch.write("tree/d/file", "content");
+    scratch.onewrite("mkfs i.img --size 64M").ok();
+    for place in ["tree/.", "tree/d/.."] {
+        scratch.onewrite(&format!("cp {place} i.img:/")).ok();
+        assert_eq!(scratch.onewrite("ls i.img:/").ok().trim(), "d\nlost+found", "{place}");
+        scratch.onewrite("rm -r i.img:/d").ok();
+    }
+    scratch.onewrite("cp tree i.img:/").ok();
+    std::fs::create_dir(scratch.path("out")).unwrap();
+    scratch.onewrite("cp i.img:/tree/. out").ok();
+    assert_eq!(std::fs::read(scratch.path("out/d/file")).unwrap(), b"content");
+}
+
 #[test]
 fn an_image_in_the_tree_that_is_copied_into_it_is_left_out() {
     let scratch = Scratch::new();

@@ -25,7 +25,7 @@ use onewrite_fs::journal::{Commit, Streams};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Number of canaries.
-const CANARIES: usize = 23;
+const CANARIES: usize = 25;
 
 /// A row for each canary that was caught; printed when all were.
 static CAUGHT: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -182,6 +182,14 @@ fn ordered_without_data_before_commit() {
     assert_caught("ordered without data before commit", &canary, Ext4Subject::new(Mode::Ordered), &spec);
 }
 
+/// The zeros behind the new end are content, too: without them the file grows by what was cut off.
+#[test]
+fn a_truncation_durable_before_the_zeros_behind_it() {
+    let canary = Canary { layer: Some(layers::late_data), ..Canary::default() };
+    let spec = script("create /a; append /a 9000 1; sync >> truncate /a 5000; truncate /a 9500; pause 120");
+    assert_caught("truncation durable before the zeros behind it", &canary, Ext4Subject::new(Mode::Ordered), &spec);
+}
+
 #[test]
 fn log_space_freed_before_home_blocks_are_durable() {
     let canary = Canary { layer: Some(layers::late_home), ..Canary::default() };
@@ -267,6 +275,12 @@ fn recovery_not_idempotent_after_a_cut_inside_a_device() {
 fn fsync_that_returns_early() {
     let spec = "random:40";
     assert_caught("fsync that returns early", &wrapped::EarlyFsync, Ext4Subject::new(Mode::Data), spec);
+}
+
+#[test]
+fn an_old_page_of_another_file_becomes_a_hole() {
+    let spec = script("create /a; append /a 9000 1; sync >> create /b; append /b 100 2; fsync /b");
+    assert_caught("an old page becomes a hole", &wrapped::LostPage, Ext4Subject::new(Mode::Ordered), &spec);
 }
 
 #[test]

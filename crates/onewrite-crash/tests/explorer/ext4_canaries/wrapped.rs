@@ -2,7 +2,7 @@
 
 use onewrite_crash::{Alter, Ext4Subject, Name};
 use onewrite_fs::ext4::Ext4;
-use onewrite_fs::{FileSystem, FileView, FsError, FsResult, Ino, RenameManner};
+use onewrite_fs::{Allocation, FileSystem, FileView, FsError, FsResult, Ino, RenameManner};
 
 /// `fsync` does nothing.
 #[derive(Clone, Copy)]
@@ -28,5 +28,17 @@ impl Alter<Ext4Subject> for TornRename {
         fs.link(ino, to.0, to.1).await?;
         fs.sync().await?;
         fs.unlink(from.0, from.1).await
+    }
+}
+
+/// `fsync` makes the first page of another file a hole: one that nothing wrote since the setup.
+#[derive(Clone, Copy)]
+pub struct LostPage;
+
+impl Alter<Ext4Subject> for LostPage {
+    async fn fsync(&self, fs: &Ext4, _: &Ext4Subject, ino: Ino) -> FsResult<()> {
+        let other = fs.lookup(fs.root(), b"a").await?;
+        fs.allocate(other, 0, 4096, Allocation::PunchHole).await?;
+        fs.fsync(ino).await
     }
 }

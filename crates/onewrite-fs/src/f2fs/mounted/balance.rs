@@ -9,6 +9,8 @@ use crate::f2fs::space::Prepared;
 
 /// Changed entries and names in memory that a checkpoint should not exceed.
 const CHANGES_MAX: usize = 1 << 16;
+/// Shortest interval of checkpoints: one of 0 would never let time pass.
+const INTERVAL_MIN: Nanos = Nanos::from_millis(1);
 /// Time until a checkpoint of the background is tried again that failed and did not end the file system.
 const RETRY_INTERVAL: Nanos = Nanos::from_secs(1);
 
@@ -61,7 +63,7 @@ impl Cleaner<'_> {
     /// Makes a checkpoint when one is wanted, and in regular intervals; ends when the file system fails.
     pub(super) async fn checkpoint_task(&self) {
         loop {
-            let interval = self.options.checkpoint_interval;
+            let interval = self.options.checkpoint_interval.max(INTERVAL_MIN);
             either(self.wanted.wait(), self.runtime.sleep(interval)).await;
             self.wanted.clear();
             // What pages cannot be written here, the checkpoint tries again, and says why.

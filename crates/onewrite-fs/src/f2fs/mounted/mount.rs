@@ -76,6 +76,13 @@ impl F2fs {
                 let problem = format!("{problem} (`mount -o ro` and `cp` out of it show the last checkpoint)");
                 return Err(FsError::Damaged { place, problem });
             }
+            Err(FsError::NoSpace { what, needed, free }) => {
+                let problem = format!(
+                    "has no room for what fsyncs wrote behind it: {needed} {what} needed, {free} free (`mount -o ro` \
+                     and `cp` out of it show the checkpoint alone)"
+                );
+                return Err(FsError::Damaged { place: "checkpoint".into(), problem });
+            }
             recovered => recovered?,
         };
         if !options.read_only {

@@ -146,7 +146,7 @@ pub struct F2fsOptions {
     pub cache_pages: usize,
     /// Replacement policy of the page cache; any policy that needs no knowledge of the future.
     pub cache_policy: PolicyKind,
-    /// Time from a change to the checkpoint that makes it durable, without any sync.
+    /// Time from a change to the checkpoint that makes it durable, without any sync; less than 1 ms is taken as 1 ms.
     pub checkpoint_interval: Nanos,
     /// Whether the flusher begins as soon as a tenth of the cache is dirty, not only every five seconds.
     pub prompt_writeback: bool,

@@ -127,7 +127,7 @@ impl Syncs<'_> {
         let is_new = self.numbers.borrow().is_new(file.number());
         let name = &raw.i_name[..(raw.i_namelen.get() as usize).min(raw.i_name.len())];
         let is_taken_over = || self.names_gone.borrow().contains(&(parent, name_hash(name)));
-        let finds_room = self.space.borrow().has_reserve() && self.chained.get() < CHAINED_MAX;
+        let finds_room = self.space.borrow().has_room_for_recovery() && self.chained.get() < CHAINED_MAX;
         onewrite_block::reached!("fsync of a bound file makes a checkpoint", file.is_bound_to(self.version()));
         onewrite_block::reached!("fsync of a file with two names makes a checkpoint", raw.i_links.get() != 1);
         onewrite_block::reached!(

@@ -92,6 +92,9 @@ pub(super) struct Space {
     counts: Counts,
     /// Blocks that the commits of drafts will take: neither in use nor to be had.
     drafted: u64,
+    /// Most blocks in use when recovery has rolled forward: those at the last checkpoint, for what was removed since is
+    /// back until a sync, and all that were reserved since.
+    recovered_max: u64,
     /// Seconds that the file system has been mounted in its life.
     pub(super) age: u64,
 }
@@ -147,6 +150,7 @@ impl Space {
             full: BTreeMap::new(),
             counts,
             drafted: 0,
+            recovered_max: counts.blocks,
             age: raw.elapsed_time.get(),
         };
         for section in space.sections.all().filter(|section| space.is_vacant(section)).collect::<Vec<_>>() {
@@ -172,7 +176,7 @@ impl Space {
     /// [`FsError::NoSpace`] if files and nodes may not take so many.
     pub(super) fn reserve(&mut self, blocks: u64) -> FsResult<()> {
         self.expect_room(blocks)?;
-        self.counts.blocks += blocks;
+        self.count_reserved(blocks);
         Ok(())
     }
 
@@ -205,7 +209,12 @@ impl Space {
     /// Counts `blocks` in use that a draft had reserved.
     pub(super) fn take_drafted(&mut self, blocks: u64) {
         self.drafted = self.drafted.saturating_sub(blocks);
+        self.count_reserved(blocks);
+    }
+
+    fn count_reserved(&mut self, blocks: u64) {
         self.counts.blocks += blocks;
+        self.recovered_max += blocks;
     }
 
     /// Undoes [`Space::take_drafted`].
@@ -304,9 +313,16 @@ impl Space {
         self.look_again();
     }
 
-    /// Whether the whole reserve is there, so that recovery finds room after an fsync.
-    pub(super) fn has_reserve(&self) -> bool {
-        self.free.count() >= self.reserved()
+    /// Whether recovery finds room after an fsync: the whole reserve is there, and the count has room, too.
+    pub(super) fn has_room_for_recovery(&self) -> bool {
+        self.counts_room_for_recovery() && self.free.count() >= self.reserved()
+    }
+
+    /// Whether files and nodes may take all blocks that recovery gives them.
+    pub(super) fn counts_room_for_recovery(&self) -> bool {
+        let has_room = self.recovered_max <= self.counts.user_blocks;
+        onewrite_block::reached!("what was removed since the checkpoint leaves recovery no room", !has_room);
+        has_room
     }
 
     /// Whether a checkpoint would give back segments that are needed, or `nodes` changed nodes need all that is left.
@@ -346,6 +362,7 @@ impl Space {
     pub(super) fn note_checkpoint(&mut self) -> Vec<BlockRange> {
         self.reserve = Reserve::Closed;
         self.staged = 0;
+        self.recovered_max = self.counts.blocks;
         self.full.clear();
         self.taken.clear();
         self.forget_prepared();

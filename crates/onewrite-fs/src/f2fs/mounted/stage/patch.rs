@@ -43,11 +43,12 @@ impl Volume {
         staged >= SEGMENT_BLOCKS as usize && 2 * staged > self.space.borrow().open_blocks()
     }
 
-    /// Whether the dirty pages would need more room than there is, if they were staged, too.
+    /// Whether the dirty pages would need more room than there is, if they were staged, too, or recovery would.
     pub(in crate::f2fs::mounted) fn would_stage_too_much(&self) -> bool {
         let pages = self.staged_pages() + self.pages.dirty_count();
         // A checkpoint gives content a part of the reserve.
-        pages > self.space.borrow().open_blocks() + SEGMENT_BLOCKS as usize
+        let space = self.space.borrow();
+        pages > space.open_blocks() + SEGMENT_BLOCKS as usize || !space.counts_room_for_recovery()
     }
 }
 
