@@ -40,6 +40,9 @@ impl Judge<'_> {
             }
         }
         let (in_force, from) = self.in_force(candidate, (node, index), synced);
+        if self.shows_lost_tail((node, index), (page, visible), &in_force) {
+            return true;
+        }
         let later = versions.iter().filter(|version| version.order >= from && version.begin < happened);
         let in_force = (!self.has_arrived((candidate, node), index, content.size, happened)).then_some(in_force);
         let given = in_force.into_iter().chain(later.map(Given::by));
@@ -47,6 +50,18 @@ impl Judge<'_> {
         let pages = || allowed.iter().map(|(page, _)| page.clone()).collect::<Vec<_>>();
         allowed.iter().any(|version| is_seen(version.clone(), found, visible))
             || self.tears && is_mixed(page, &pages(), visible)
+    }
+
+    /// Whether a page that grew shows what it held at first and, in `writeback`, anything behind the end that the file
+    /// had then: what an earlier life wrote there and lost may have reached the disk before its size.
+    fn shows_lost_tail(&self, (node, index): (NodeId, u64), (page, visible): (&Page, usize), in_force: &Given) -> bool {
+        let size = self.history.initial.size(node);
+        let known = (size % PAGE_SIZE as u64) as usize;
+        self.promises.keeps == Keeps::Metadata
+            && in_force.from.is_none()
+            && index == size / PAGE_SIZE as u64
+            && (1..visible).contains(&known)
+            && cut(page.clone(), known) == cut(in_force.content.0.clone(), known)
     }
 
     /// What a page held before anything that it may have been given since, and the position from which that counts.

@@ -69,6 +69,20 @@ fn what_came_in_while_a_page_was_written_is_not_dropped() {
     }
 }
 
+/// Of an append that a cut took, `writeback` may show the bytes once the file grows: they reached the disk, and its size
+/// did not. Where data are ordered, the zeros over them come before the new size.
+#[test]
+fn what_a_lost_append_left_behind_the_end_is_no_breach() {
+    for (mode, cut) in [("ordered", 0), ("ordered", 2), ("writeback", 0), ("writeback", 2), ("writeback", 3)] {
+        let script = format!(
+            "script:create /a; create /b; write /a 0 51 1; fsync /a; sync; append /a 1450 2; fsync /a; cut {cut} >> \
+             write /a 20480 16384 3 direct | append /b 12288 4; fsync /b; append /b 10 5; fsync /b"
+        );
+        let report = explored(Ext4Subject::new(mode.parse().expect("a mode")), &script, &options(1_000, 1));
+        assert!(report.is_sound(), "{mode}: {:#?}", report.violations);
+    }
+}
+
 /// A mount that wipes the log instead of replaying it. On an image that was unmounted the log is empty.
 #[derive(Clone, Copy)]
 struct WipesLog;

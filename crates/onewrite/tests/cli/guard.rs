@@ -272,9 +272,8 @@ fn an_image_that_became_a_loop_device_meanwhile_is_not_said_to_be_well() {
 fn a_write_protected_device_is_read_and_not_changed() {
     let scratch = Scratch::new();
     scratch.onewrite("mkfs i.img --size 64M").ok();
-    scratch.write("file", "content");
     let Some(disk) = LoopDevice::attach(&scratch, "-r i.img") else { return };
-    refused(&scratch.onewrite(&format!("cp file {}:/", disk.0)), &[&disk.0, "write-protected", "blockdev --setrw"]);
+    refused(&scratch.onewrite(&format!("mkdir {}:/d", disk.0)), &[&disk.0, "write-protected", "blockdev --setrw"]);
     refused(&scratch.onewrite(&format!("mkfs --force {}", disk.0)), &["write-protected"]);
     scratch.onewrite(&format!("ls {}", disk.0)).ok();
 }

@@ -92,9 +92,6 @@ pub(super) struct Space {
     counts: Counts,
     /// Blocks that the commits of drafts will take: neither in use nor to be had.
     drafted: u64,
-    /// Most blocks in use when recovery has rolled forward: those at the last checkpoint, for what was removed since is
-    /// back until a sync, and all that were reserved since.
-    recovered_max: u64,
     /// Seconds that the file system has been mounted in its life.
     pub(super) age: u64,
 }
@@ -110,6 +107,23 @@ pub(super) struct Counts {
     pub(super) nodes: u32,
     /// Nodes that are inodes.
     pub(super) inodes: u32,
+    /// Most blocks in use when recovery has rolled forward: those at the last checkpoint, for what was removed since is
+    /// back then, and all that were reserved since.
+    recovered_max: u64,
+}
+
+impl Counts {
+    /// Whether files and nodes may take all blocks that recovery gives them.
+    pub(super) fn has_room_for_recovery(&self) -> bool {
+        let has_room = self.recovered_max <= self.user_blocks;
+        onewrite_block::reached!("what was removed since the checkpoint leaves recovery no room", !has_room);
+        has_room
+    }
+
+    fn reserve(&mut self, blocks: u64) {
+        self.blocks += blocks;
+        self.recovered_max += blocks;
+    }
 }
 
 impl Space {
@@ -130,6 +144,7 @@ impl Space {
             blocks: raw.valid_block_count.get(),
             nodes: raw.valid_node_count.get(),
             inodes: raw.valid_inode_count.get(),
+            recovered_max: raw.valid_block_count.get(),
         };
         let segments: Vec<Segment> = entries.iter().map(Segment::new).collect();
         let free = FreeSegments::new(segments.len());
@@ -150,7 +165,6 @@ impl Space {
             full: BTreeMap::new(),
             counts,
             drafted: 0,
-            recovered_max: counts.blocks,
             age: raw.elapsed_time.get(),
         };
         for section in space.sections.all().filter(|section| space.is_vacant(section)).collect::<Vec<_>>() {
@@ -176,7 +190,7 @@ impl Space {
     /// [`FsError::NoSpace`] if files and nodes may not take so many.
     pub(super) fn reserve(&mut self, blocks: u64) -> FsResult<()> {
         self.expect_room(blocks)?;
-        self.count_reserved(blocks);
+        self.counts.reserve(blocks);
         Ok(())
     }
 
@@ -209,12 +223,7 @@ impl Space {
     /// Counts `blocks` in use that a draft had reserved.
     pub(super) fn take_drafted(&mut self, blocks: u64) {
         self.drafted = self.drafted.saturating_sub(blocks);
-        self.count_reserved(blocks);
-    }
-
-    fn count_reserved(&mut self, blocks: u64) {
-        self.counts.blocks += blocks;
-        self.recovered_max += blocks;
+        self.counts.reserve(blocks);
     }
 
     /// Undoes [`Space::take_drafted`].
@@ -315,14 +324,7 @@ impl Space {
 
     /// Whether recovery finds room after an fsync: the whole reserve is there, and the count has room, too.
     pub(super) fn has_room_for_recovery(&self) -> bool {
-        self.counts_room_for_recovery() && self.free.count() >= self.reserved()
-    }
-
-    /// Whether files and nodes may take all blocks that recovery gives them.
-    pub(super) fn counts_room_for_recovery(&self) -> bool {
-        let has_room = self.recovered_max <= self.counts.user_blocks;
-        onewrite_block::reached!("what was removed since the checkpoint leaves recovery no room", !has_room);
-        has_room
+        self.counts.has_room_for_recovery() && self.free.count() >= self.reserved()
     }
 
     /// Whether a checkpoint would give back segments that are needed, or `nodes` changed nodes need all that is left.
@@ -362,7 +364,7 @@ impl Space {
     pub(super) fn note_checkpoint(&mut self) -> Vec<BlockRange> {
         self.reserve = Reserve::Closed;
         self.staged = 0;
-        self.recovered_max = self.counts.blocks;
+        self.counts.recovered_max = self.counts.blocks;
         self.full.clear();
         self.taken.clear();
         self.forget_prepared();

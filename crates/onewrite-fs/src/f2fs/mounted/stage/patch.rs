@@ -48,7 +48,7 @@ impl Volume {
         let pages = self.staged_pages() + self.pages.dirty_count();
         // A checkpoint gives content a part of the reserve.
         let space = self.space.borrow();
-        pages > space.open_blocks() + SEGMENT_BLOCKS as usize || !space.counts_room_for_recovery()
+        pages > space.open_blocks() + SEGMENT_BLOCKS as usize || !space.counts().has_room_for_recovery()
     }
 }
 
