@@ -69,8 +69,8 @@ fn what_came_in_while_a_page_was_written_is_not_dropped() {
     }
 }
 
-/// Of an append that a cut took, `writeback` may show the bytes once the file grows: they reached the disk, and its size
-/// did not. Where data are ordered, the zeros over them come before the new size.
+/// Of an append that a cut took, `writeback` may show the bytes once the file grows: they reached the disk, and its
+/// size did not. Where data are ordered, the zeros over them come before the new size.
 #[test]
 fn what_a_lost_append_left_behind_the_end_is_no_breach() {
     for (mode, cut) in [("ordered", 0), ("ordered", 2), ("writeback", 0), ("writeback", 2), ("writeback", 3)] {
