@@ -25,7 +25,7 @@ use onewrite_fs::f2fs::{F2fs, FsyncMode};
 use onewrite_fs::{BlockNo, FsResult};
 
 use twisted::twisted;
-use twists::{ForgetsNatJournal, LosesInodes, NoFlushAfter, NoMark, PACKS, ReusesEarly};
+use twists::{ForgetsNatJournal, LosesInodes, NoFlushAfter, NoMark, PACKS, ReusesEarly, SpoilsSummaries};
 
 use crate::support::returns_early::ReturnsEarly;
 
@@ -111,6 +111,15 @@ fn blocks_reused_before_the_checkpoint_that_frees_them() {
 #[test]
 fn nat_journal_forgotten() {
     assert_caught(Layer(|disk| twisted(disk, ForgetsNatJournal)), &[Promise::Structure]);
+}
+
+/// Neither a mount nor a reader looks at them: states that differ in them alone are no repetitions.
+#[test]
+fn summaries_spoiled_behind_their_checkpoint() {
+    let workload = "create /a; append /a 3000000 1; sync; append /a 3000000 2; sync";
+    let change = Layer(|disk| twisted(disk, SpoilsSummaries::default()));
+    let subject = Altered { sound: F2fsSubject::new(FsyncMode::Posix), change };
+    assert_eq!(first_broken_by(workload, subject, &options(1)), Some(Promise::Structure));
 }
 
 #[test]

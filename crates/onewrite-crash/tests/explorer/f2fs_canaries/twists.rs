@@ -2,6 +2,7 @@
 //! addresses in its pages.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use onewrite_block::{Cause, Lpn, Operation, Page, Request};
 use onewrite_fs::f2fs::format::Nid;
@@ -118,6 +119,27 @@ impl Twist for ForgetsNatJournal {
             summaries.for_each(|(_, page)| page.bytes_mut()[..2].fill(0));
         }
         Fate::Passes
+    }
+}
+
+/// Summaries of full segments, in an image of 64 MiB.
+const SUMMARIES: Range<u64> = 3584..4096;
+
+/// Overwrites each summary with zeros behind the FLUSH that comes before the end of its checkpoint.
+#[derive(Default)]
+pub struct SpoilsSummaries(Vec<Request>);
+
+impl Twist for SpoilsSummaries {
+    fn fate(&mut self, request: &mut Request) -> Fate {
+        match &request.operation {
+            Operation::Write { start, pages, .. } if SUMMARIES.contains(&start.0) => {
+                let zeros = vec![Page::ZEROS; pages.len()];
+                self.0.push(Request::write(*start, zeros, request.cause));
+                Fate::Passes
+            }
+            Operation::Flush => Fate::IsFollowedBy(std::mem::take(&mut self.0)),
+            _ => Fate::Passes,
+        }
     }
 }
 
