@@ -278,8 +278,9 @@ class Judge:
 
     def assert_sound(self, mutants):
         """With no mutant on, every workload must keep all promises."""
-        for line in sorted({line for mutant in mutants for line in mutant.explore if self.options.explorer}):
-            self.expect_sound(line, 300)
+        lines = sorted({line for mutant in mutants for line in mutant.explore if self.options.explorer})
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            list(pool.map(lambda line: self.expect_sound(line, 300), lines))
 
     def expect_sound(self, line, states):
         """With no mutant on, so many states of a workload must keep all promises."""
