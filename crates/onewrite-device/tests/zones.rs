@@ -406,3 +406,22 @@ fn a_zone_behind_a_torn_page_finds_a_block_when_the_spare_ones_fail() {
         open.check().unwrap();
     }
 }
+
+/// A torn page has no version, so recovery takes that of the page before: given again, both would read the same.
+#[test]
+fn no_version_is_given_twice_behind_a_torn_page() {
+    let plan = OpenPlan::new(16 * 1024, 256, 0, u32::MAX).unwrap();
+    let lpn = |zone: u64, page: u64| onewrite_device::ftl::Lpn((plan.zones.start(zone).0 + page) as u32);
+    let mut torn = 0;
+    for (count, seed) in (1..40).flat_map(|count| (0..6).map(move |seed| (count, seed))) {
+        let mut open = Open::new(plan);
+        let versions: Vec<u64> = (0..count).map(|page| open.write(lpn(0, page)).unwrap()).collect();
+        open.flash_mut().cut_after(0, seed);
+        open.write(lpn(0, count)).unwrap_err();
+        open.recover().unwrap();
+        torn += u64::from(open.zone_pointers()[0] == count);
+        let next = open.write(lpn(1, 0)).unwrap();
+        assert!(versions.iter().all(|version| *version < next), "{count} pages, seed {seed}: {next} is given again");
+    }
+    assert!(torn > 30, "{torn}");
+}
