@@ -253,7 +253,7 @@ class Judge:
         # How many states of a workload kept all promises with no mutant on.
         self.sound = {}
         self.notes, self.program_digest = Notes(options.room / "notes.json"), digest(program)
-        self.tests_digest = " ".join(sorted({digest(test.command[0]) for test in tests}))
+        self.tests_digest = " ".join(sorted(map(digest, {test.command[0] for test in tests})))
 
     def trace(self):
         """Runs each test alone, with no mutant on. One that fails twice is named and left out.
