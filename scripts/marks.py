@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Marks: runs the crash explorer in every mode, and counts its states and which rare situations they reached.
 
-Each line of SETUPS is one run of `onewrite crash`, or one in each mode. The counts of all runs go into docs/marks.md,
-the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. A run that breaks a
+Each line of SETUPS is one run of `onewrite crash`, or one in each mode, and each workload of mutants/*.toml a short one.
+The counts of all runs go into docs/marks.md, the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. A run that breaks a
 promise leaves what it said in OUT, and the program ends with 1. `marks.py --help` lists the options.
 """
 
@@ -18,6 +18,7 @@ import shlex
 import subprocess
 import sys
 import time
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD = "<!-- the last run -->"
@@ -95,8 +96,43 @@ def small_area():
     return f"create /a; write /a 0 600000 1; sync >> {first}; {rounds}; truncate /a 100; fsync /a"
 
 
+def deep_map():
+    """A file whose map grows to a third level, and whose full leaves are split then."""
+    more = written("/a", range(1350, 1380), 2, of=8192)
+    between = [f"write /a {page * 8192 + 4096} 4096 3" for page in (20, 400, 800, 21, 401, 801)]
+    setup = "; ".join(["create /a", *written("/a", range(1350), 1, of=8192), "sync"])
+    return f"{setup} >> {'; '.join(f'{write}; fsync /a' for write in more + between)}"
+
+
+def spilled_over_many_extents():
+    """A draft with more pages than memory keeps, of a file of 1,400 extents, so that its map is written anew."""
+    setup = "; ".join(["create /a", *written("/a", range(1400), 1, of=8192), "sync"])
+    return f"{setup} >> draft 0 write /a 12000000 4000000 5; commit 0; draft 0 write /a 0 4000000 6; commit 0"
+
+
+def across_groups():
+    """Blocks of several small groups, reserved and freed at once."""
+    return "create /f; extend /f 0 300000000; sync >> unlink /f; sync; create /g; extend /g 0 200000000; fsync /g; " \
+        "truncate /g 5000; fsync /g"
+
+
+def more_inodes_than_a_group():
+    """Forty files where a group has room for sixteen inodes at most."""
+    return f"mkdir /d; sync >> {'; '.join(f'create /d/f{at}; fsync /d/f{at}' for at in range(40))}; unlink /d/f3; sync"
+
+
+def whole_flash_blocks():
+    """A file that is overwritten from its first page to its last, again and again."""
+    rounds = "; ".join(f"write /a 0 6000000 {seed}; fsync /a" for seed in range(2, 8))
+    return f"create /a; write /a 0 6000000 1; sync >> {rounds}"
+
+
 SCRIPTS = {script.__name__: script for script in
-           [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, small_area]}
+           [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, small_area,
+            deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group, whole_flash_blocks]}
+
+# Groups of 32 MiB, made by mke2fs.
+SMALL_GROUPS = "--size 400MiB --mkfs 'mke2fs -q -F -t ext4 -b 4096 -g 8192"
 
 # Setup, its share of the states of one run, and its arguments. `MODE` stands for each of these modes, the name of a
 # script for its text.
@@ -166,7 +202,18 @@ SETUPS = [
     ("one", 0.3, "random-all:60 --fs f2fs --mkfs 'mkfs.f2fs -q -f $IMAGE'"),
     ("one", 0.2, "random-all:60 --fs f2fs --device mutants/devices/ocssd-fails-3000.toml"),
     ("one", 0.02, "random:8 --fs f2fs --faults"),
+    ("one", 0.1, "scarce:12 --fs f2fs --stage 256KiB --cache-pages 1024 --commit-interval 5s"),
+    ("one", 0.2, "random:80 --mode ordered --device nvme-960pro"),
+    ("one", 0.2, "random:80 --mode ldj --device hdd-barracuda"),
+    ("one", 0.2, "fileserver --mode ordered --device ftl-16g --ftl fast"),
+    ("one", 0.02, "whole_flash_blocks --mode ordered --device ftl-16g --ftl fast --cache-pages 4096"),
+    ("one", 0.05, "spilled_over_many_extents --mode data --nodelalloc --size 64MiB"),
+    ("some", 0.05, "deep_map --mode MODE --nodelalloc --size 64MiB"),
+    ("one", 0.01, f"across_groups --mode ordered {SMALL_GROUPS} $IMAGE'"),
+    ("one", 0.02, f"more_inodes_than_a_group --mode ordered {SMALL_GROUPS} -N 256 $IMAGE'"),
 ]
+# The part of the states that each workload of mutants/*.toml gets.
+MUTANTS_SHARE = 0.02
 # What modes a setup is for, as `onewrite names modes` and its scope say it.
 IN_FULL_SCOPE = {"data", "data+async", "data+lazy", "data+cmp", "ldj", "sdj", "sdj+async"}
 
@@ -194,11 +241,17 @@ def setups(binary, wanted):
     by_kind["padded"] = [mode for mode in padded if mode not in by_kind["pads"]]
     by_kind["unpadded"] = by_kind["copies"] + by_kind["shares"]
     by_kind.update({"one": [""], "all": all_modes, "some": ["ordered", "data", "sdj"]})
-    for kind, share, arguments in SETUPS:
-        for mode in by_kind[kind]:
-            told = arguments.replace("MODE", mode)
-            if re.search(wanted, told):
-                yield told, share
+    every = {arguments.replace("MODE", mode): share for kind, share, arguments in SETUPS for mode in by_kind[kind]}
+    every = {line: MUTANTS_SHARE for line in workloads_of_mutants()} | every
+    return [(arguments, share) for arguments, share in every.items() if re.search(wanted, arguments)]
+
+
+def workloads_of_mutants():
+    """What mutants/*.toml explore: written or chosen for one bug each, and so for its situation."""
+    for path in sorted((ROOT / "mutants").glob("*.toml")):
+        table = tomllib.loads(path.read_text())
+        for part in [table, *table.get("mutant", [])]:
+            yield from part.get("explore", []) + part.get("then", [])
 
 
 def explore(binary, arguments, states, seed, out):
@@ -208,9 +261,10 @@ def explore(binary, arguments, states, seed, out):
     workload = f"script:{SCRIPTS[workload]()}" if workload in SCRIPTS else workload
     words = ["crash", workload, *rest, "--states", str(states), "--seed", str(seed), "--jobs", "1"]
     words += ["--e2fsck-every", "1000", "--json", "-"]
-    name = re.sub("[^a-z0-9+-]+", "-", arguments)
-    kept = out / f"report-{name}.json"
     key = [digest(binary), *words]
+    sum_of_words = hashlib.sha256(arguments.encode()).hexdigest()[:8]
+    name = re.sub("[^a-z0-9+-]+", "-", arguments)[:80] + "-" + sum_of_words
+    kept = out / f"report-{name}.json"
     if kept.is_file() and (known := json.loads(kept.read_text()))["key"] == key:
         return known["report"], known["seconds"]
     search = os.environ["PATH"] + ":/usr/sbin:/sbin"
@@ -313,6 +367,11 @@ def write_matrix(path, table, reports):
     path.write_text("\n".join(lines) + "\n")
 
 
+def shortened(arguments):
+    """Arguments for a line of output: scripts are long."""
+    return arguments if len(arguments) < 160 else f"{arguments[:60]} … {arguments[-80:]}"
+
+
 def broken_in(reports):
     """The runs that broke a promise."""
     return [arguments for arguments, report in reports.items() if report["violations"]]
@@ -356,7 +415,7 @@ def main():
         for (arguments, _), (report, took) in zip(runs, pool.map(each, runs)):
             reports[arguments] = report
             seen = sum(1 for mark in report["marks"] if mark["at_cut"] + mark["in_recovery"] > 0)
-            print(f"{took:6.1f} s  {report['judged']:7} judged  {seen:4} marks  {arguments}", flush=True)
+            print(f"{took:6.1f} s  {report['judged']:7} judged  {seen:4} marks  {shortened(arguments)}", flush=True)
     table = counted(reports)
     write_matrix(out / "marks.tsv", table, reports)
     if options.docs:
@@ -364,7 +423,8 @@ def main():
     never = [name for name, row in table.items() if not row["by"]]
     print(f"{len(table) - len(never)} of {len(table)} marks seen; never: {'; '.join(never) or 'none'}")
     broken = broken_in(reports)
-    print(f"{len(broken)} of {len(reports)} runs broke a promise: {'; '.join(broken) or 'none'}")
+    names = "; ".join(map(shortened, broken))
+    print(f"{len(broken)} of {len(reports)} runs broke a promise: {names or 'none'}")
     return bool(broken)
 
 
