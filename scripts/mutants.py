@@ -400,7 +400,8 @@ def told(rows, options, seconds):
     lines += ["", "| mutant | breaks | caught by |", "|---|---|---|"]
     for mutant, (by, what), is_reached in rows:
         nothing = f"**nothing**{'; ' if what else ''}{what}" if is_reached else "**nothing**; never reached"
-        caught_by = nothing if by == "nothing" else what.replace("|", "\\|")
+        short = re.sub(r"(script:[^']{80})[^']+", r"\1…", what)
+        caught_by = nothing if by == "nothing" else short.replace("|", "\\|")
         lines.append(f"| {mutant.name} | {mutant.breaks} | {caught_by} |")
     return "\n".join(lines) + "\n"
 
