@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 404] = [
+pub const ALL: [(Room, &str); 403] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -276,7 +276,6 @@ pub const ALL: [(Room, &str); 404] = [
     (Room::Pages, "page changed while it was written"),
     (Room::Pages, "page dropped while it was written"),
     (Room::Pages, "writeback in several batches"),
-    (Room::Pages, "map changed under writeback"),
     (Room::Pages, "dirty page skipped, for it has no place yet"),
     (Room::Pages, "writeback waits until a checkpoint ends"),
     (Room::Pages, "sync waits for writes of others"),

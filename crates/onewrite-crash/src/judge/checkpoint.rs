@@ -300,9 +300,12 @@ impl Judge<'_> {
             let is_possible = !version.is_committed && version.begin < stop;
             version.order >= from && (version.order < prefix || is_possible)
         };
-        let overwritten = self.promises.overwrites.then(|| in_place(versions, prefix.max(from), happened));
+        // An operation of which the candidate has a part may have given the block that it overwrites.
+        let beside = versions.iter().filter(|version| version.order >= prefix && self.is_beside(candidate, version));
+        let places = std::iter::once(prefix.max(from)).chain(beside.map(|version| version.order.saturating_add(1)));
+        let overwritten = places.filter(|_| self.promises.overwrites).flat_map(|at| in_place(versions, at, happened));
         let later = versions.iter().filter(is_later).map(Version::content);
-        std::iter::once(in_force).chain(later).chain(overwritten.unwrap_or_default()).collect()
+        std::iter::once(in_force).chain(later).chain(overwritten).collect()
     }
 
     /// How many operations there are up to the last commit of drafts among the first `prefix` that changed a file.
@@ -313,11 +316,13 @@ impl Judge<'_> {
 
     /// What a commit of drafts gave to a page, if it was under way and the candidate has it.
     fn committed_beside(&self, candidate: &Candidate, (node, index): (NodeId, u64)) -> Option<(Page, u64)> {
-        let is_beside = |version: &&Version| {
-            let has_begun = |operation: &usize| self.operation(*operation).begin == version.begin;
-            version.is_committed && candidate.partial.iter().any(|(operation, _)| has_begun(operation))
-        };
+        let is_beside = |version: &&Version| version.is_committed && self.is_beside(candidate, version);
         self.versions.get(&(node, index))?.iter().rfind(is_beside).map(Version::content)
+    }
+
+    /// Whether the operation that gave a version has not ended in the candidate, which has a part of it.
+    fn is_beside(&self, candidate: &Candidate, version: &Version) -> bool {
+        candidate.partial.iter().any(|(operation, _)| self.operation(*operation).begin == version.begin)
     }
 
     /// The happening at which a tree of `prefix` ended operations becomes another.

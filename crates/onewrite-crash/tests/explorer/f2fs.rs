@@ -86,6 +86,14 @@ fn fsyncs_that_overwrite_break_no_promise() {
     assert!(report.states_by_kind.torn_page > 50, "{report:?}");
 }
 
+/// A checkpoint in the middle of an append has the blocks that a later fsync writes over.
+#[test]
+fn what_a_part_of_an_append_holds_may_be_overwritten() {
+    let script = "script:create /a; create /b; sync >> append /a 1500000 2; write /a 0 15136 3; fsync /a | sync; \
+                  append /b 100 1; sync; append /b 100 1; sync; append /b 10 3; sync";
+    assert_kept(IN_PLACE, script, CrashPlan::new(&options(2_000, 1)));
+}
+
 /// Fsyncs that overwrite, judged as if they were atomic.
 #[derive(Clone, Copy)]
 struct Overwriting;

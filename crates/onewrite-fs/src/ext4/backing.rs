@@ -60,13 +60,10 @@ impl Backing for Volume {
     }
 
     async fn target(&self, node: &Node, pages: Range<u64>) -> FsResult<Target<Found>> {
-        let version = node.map_version();
+        // The mapping holds until the caller waits; before that it takes the pages. A hole has one of two causes. A
+        // truncation or deletion is removing the page, and its task drops the page. Or the page is delayed and became
+        // dirty after the batch began.
         let mapping = self.extents().map(node, pages.start as u32).await?;
-        if node.map_version() != version {
-            return Ok(Target::Changed);
-        }
-        // A hole has one of two causes. A truncation or deletion is removing the page, and its task drops the page. Or
-        // the page is delayed and became dirty after the batch began.
         let Mapping::Mapped(extent) = mapping else { return Ok(Target::Nowhere) };
         let found = Found { index: pages.start, block: extent.physical, is_unwritten: extent.unwritten };
         Ok(Target::Room { count: extent.length.into(), found })

@@ -56,8 +56,6 @@ pub enum Target<F> {
     Nowhere,
     /// As [`Target::Nowhere`], and the same goes for the pages that follow: there is no room.
     NoRoom,
-    /// The file changed during the call: the caller looks for dirty pages again.
-    Changed,
     /// Nothing gets a target now. The caller waits for what it has under way, then for [`Backing::until_open`].
     Later,
 }

@@ -227,7 +227,6 @@ impl Pages {
             let Some((index, _)) = rest.first().cloned() else { break Ok(Stopped::AtEnd) };
             let beside = (index..).zip(rest).take_while(|(expected, (found, _))| expected == found).count() as u64;
             let (count, found) = match backing.target(file, index..index + beside).await {
-                Ok(Target::Changed) => continue,
                 Ok(Target::Later) => break Ok(Stopped::Closed),
                 Ok(Target::Room { count, found }) => (count.min(beside), found),
                 Ok(Target::NoRoom) => break Ok(Stopped::NoRoom),

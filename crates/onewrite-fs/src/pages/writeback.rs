@@ -179,11 +179,6 @@ impl Pages {
             }
             let (count, found) = match backing.target(file, start..pages.end).await {
                 Ok(Target::Room { count, found }) => (count, found),
-                Ok(Target::Changed) => {
-                    onewrite_block::reached!("map changed under writeback");
-                    index = start;
-                    continue;
-                }
                 Ok(Target::Nowhere) => {
                     onewrite_block::reached!("dirty page skipped, for it has no place yet");
                     index = start + 1;
