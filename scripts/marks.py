@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Marks: runs the crash explorer in every mode, and counts its states and which rare situations they reached.
 
-Each line of SETUPS is one run of `onewrite crash`, or one in each mode, and each workload of mutants/*.toml a short one.
-The counts of all runs go into docs/marks.md, the table of runs and marks into OUT/marks.tsv. A mark that no run reached is listed by name. A run that breaks a
-promise leaves what it said in OUT, and the program ends with 1. `marks.py --help` lists the options.
+Each line of SETUPS is one run of `onewrite crash`, or one in each mode, and each workload of mutants/*.toml a short
+one. The counts of all runs go into docs/marks.md, the table of runs and marks into OUT/marks.tsv. A mark that no run
+reached is listed by name. A run that breaks a promise leaves what it said in OUT, and the program ends with 1.
+`marks.py --help` lists the options.
 """
 
 import argparse
