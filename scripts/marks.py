@@ -132,8 +132,8 @@ SCRIPTS = {script.__name__: script for script in
            [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, small_area,
             deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group, whole_flash_blocks]}
 
-# Groups of 32 MiB, made by mke2fs.
-SMALL_GROUPS = "--size 400MiB --mkfs 'mke2fs -q -F -t ext4 -b 4096 -g 8192"
+# Makes groups of 32 MiB.
+SMALL_GROUPS = "mke2fs -q -F -t ext4 -b 4096 -g 8192"
 
 # Setup, its share of the states of one run, and its arguments. `MODE` stands for each of these modes, the name of a
 # script for its text.
@@ -210,8 +210,8 @@ SETUPS = [
     ("one", 0.02, "whole_flash_blocks --mode ordered --device ftl-16g --ftl fast --cache-pages 4096"),
     ("one", 0.05, "spilled_over_many_extents --mode data --nodelalloc --size 64MiB"),
     ("some", 0.05, "deep_map --mode MODE --nodelalloc --size 64MiB"),
-    ("one", 0.01, f"across_groups --mode ordered {SMALL_GROUPS} $IMAGE'"),
-    ("one", 0.02, f"more_inodes_than_a_group --mode ordered {SMALL_GROUPS} -N 256 $IMAGE'"),
+    ("one", 0.01, f"across_groups --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} $IMAGE'"),
+    ("one", 0.02, f"more_inodes_than_a_group --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} -N 256 $IMAGE'"),
 ]
 # The part of the states that each workload of mutants/*.toml gets.
 MUTANTS_SHARE = 0.02
@@ -263,8 +263,9 @@ def explore(binary, arguments, states, seed, out):
     words = ["crash", workload, *rest, "--states", str(states), "--seed", str(seed), "--jobs", "1"]
     words += ["--e2fsck-every", "1000", "--json", "-"]
     key = [digest(binary), *words]
-    sum_of_words = hashlib.sha256(arguments.encode()).hexdigest()[:8]
-    name = re.sub("[^a-z0-9+-]+", "-", arguments)[:80] + "-" + sum_of_words
+    # Scripts are longer than a file's name may be.
+    arguments_digest = hashlib.sha256(arguments.encode()).hexdigest()[:8]
+    name = re.sub("[^a-z0-9+-]+", "-", arguments)[:80] + "-" + arguments_digest
     kept = out / f"report-{name}.json"
     if kept.is_file() and (known := json.loads(kept.read_text()))["key"] == key:
         return known["report"], known["seconds"]
