@@ -6,7 +6,8 @@ explorer first, with the workloads that its table names, then the tests of the c
 is in the product's own source. `mutants.py --help` lists the options; docs/mutants.md says how to read the result.
 
 Each test first runs alone, with no mutant on, and notes which mutants' code it reaches. A mutant then meets only these
-tests, the fastest first, until one fails.
+tests, the fastest first, until one fails. In the copy, marks (`reached!`) are noted in these runs like mutants are:
+`--marks` says which tests reach each of them.
 """
 
 import argparse
@@ -31,6 +32,16 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "<!-- the last run -->"
+# Marks are noted as numbers from here on, above those of mutants.
+FIRST_MARK = 2048
+MARKS, MARKS_NAMES = "crates/onewrite-block/src/mark/mod.rs", "crates/onewrite-block/src/mark/names.rs"
+# What the copy has instead, so that marks are heard and noted while tests are traced.
+MARKS_TRACED = [
+    ("    LISTENERS.load(Ordering::Relaxed) != 0\n",
+     "    crate::mutants::is_tracing() || LISTENERS.load(Ordering::Relaxed) != 0\n"),
+    ("pub fn note(number: usize) {\n",
+     f"pub fn note(number: usize) {{\n    let _ = crate::mutants::is_on({FIRST_MARK} + number as u32);\n"),
+]
 SWITCH = '''//! Which mutant is on.
 use std::io::Write;
 use std::sync::OnceLock;
@@ -44,13 +55,23 @@ const TRACING: u32 = u32::MAX;
 /// Whether mutant `number` is on. The first time that it is, or would be, notes it.
 #[inline]
 pub(crate) fn is_on(number: u32) -> bool {
-    let named = |on: String| if on == "trace" { TRACING } else { on.parse().unwrap_or(0) };
-    let on = *ON.get_or_init(|| std::env::var("ONEWRITE_MUTANT").map_or(0, named));
+    let on = *ON.get_or_init(named_on);
     let is_on = on == number;
     if (is_on || on == TRACING) && !IS_REACHED[number as usize].swap(true, Ordering::Relaxed) {
         note(number);
     }
     is_on
+}
+
+/// Whether all that is reached is noted, and no mutant is on.
+#[allow(dead_code)]
+pub(crate) fn is_tracing() -> bool {
+    *ON.get_or_init(named_on) == TRACING
+}
+
+fn named_on() -> u32 {
+    let named = |on: String| if on == "trace" { TRACING } else { on.parse().unwrap_or(0) };
+    std::env::var("ONEWRITE_MUTANT").map_or(0, named)
 }
 
 fn note(number: u32) {
@@ -124,6 +145,7 @@ def mutated_tree(tree, mutants):
         text = texts.get(mutant.file) or (ROOT / mutant.file).read_text()
         to = mutant.mutation.replace("MUTANT", f"crate::mutants::is_on({mutant.number})")
         texts[mutant.file] = text.replace(mutant.text, to)
+    texts[MARKS] = with_traced_marks(texts.get(MARKS) or (ROOT / MARKS).read_text())
     for crate in {"/".join(file.split("/")[:2]) for file in texts}:
         library = f"{crate}/src/lib.rs"
         text = texts.get(library) or (ROOT / library).read_text()
@@ -144,6 +166,23 @@ def mutated_tree(tree, mutants):
     for path in [path for path in tree.rglob("*") if path.is_file()]:
         if str(path.relative_to(tree)) not in wanted:
             path.unlink()
+
+
+def with_traced_marks(text):
+    """The module of marks, as the copy has it."""
+    for plain, traced in MARKS_TRACED:
+        if text.count(plain) != 1:
+            fail(f"{MARKS} does not have `{plain.strip()}` once")
+        text = text.replace(plain, traced)
+    return text
+
+
+def tests_of_marks(tests):
+    """For each mark, how many tests reach it, and the fastest of them."""
+    names = re.findall(r'^ +\(Room::\w+, "([^"]+)"\)', (ROOT / MARKS_NAMES).read_text(), re.M)
+    by_mark = {name: [test for test in tests if FIRST_MARK + at in test.reaches] for at, name in enumerate(names)}
+    said = lambda test: f"{test.program}: {test.name}"
+    return {name: [len(of), said(min(of, key=lambda test: test.seconds)) if of else ""] for name, of in by_mark.items()}
 
 
 def copied(source, target):
@@ -426,6 +465,7 @@ def arguments():
     parser.add_argument("--patience", type=int, default=600, help="seconds of tests for each mutant (%(default)s)")
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT", help="exit with 1 if fewer are killed")
     parser.add_argument("--room", type=pathlib.Path, default=ROOT / "target" / "mutants", help="for copy and build")
+    parser.add_argument("--marks", type=pathlib.Path, help="write here which tests reach each mark, as JSON")
     parser.add_argument("--out", type=pathlib.Path, help="write the result here, too")
     return parser.parse_args()
 
@@ -454,6 +494,8 @@ def main():
     judge.assert_sound(chosen)
     if options.tests:
         judge.trace()
+    if options.marks:
+        options.marks.write_text(json.dumps(tests_of_marks(judge.tests), indent=1))
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for mutant, (caught, is_reached) in zip(chosen, pool.map(judge.judged, chosen)):
             rows.append((mutant, caught, is_reached))
