@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 403] = [
+pub const ALL: [(Room, &str); 404] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -212,6 +212,7 @@ pub const ALL: [(Room, &str); 403] = [
     (Room::Ext4, "delayed pages allocated by others meanwhile"),
     (Room::Ext4, "conversion meets a second extent"),
     (Room::Ext4, "conversion meets blocks that are written already"),
+    (Room::Ext4, "file deleted before its content is converted"),
     (Room::Ext4, "inode from another group"),
     (Room::Ext4, "first inode of an INODE_UNINIT group"),
     (Room::Ext4, "inode table block made in memory"),

@@ -148,8 +148,8 @@ impl Contents<'_> {
         node.pending().is_converting() || arrived > node.inode().size
     }
 
-    /// Updates the map and the size to the content that has arrived on the device. The caller has no open handle and no
-    /// page being written.
+    /// Updates the map and the size to the content that has arrived on the device. Does nothing to a file that was
+    /// deleted meanwhile: another may have its inode. The caller has no open handle and no page being written.
     pub(super) async fn convert(&self, node: &Node) -> FsResult<()> {
         while self.needs_conversion(node) {
             let mut handle = self.journal().start(2 * MAP_CREDITS + 1).await?;
@@ -171,6 +171,11 @@ impl Contents<'_> {
                 self.end_unwritten(node, run.start..stop);
             }
             self.load_inode_block(node.number()).await?;
+            // From here to the save nothing waits.
+            if node.is_deleted() {
+                onewrite_block::reached!("file deleted before its content is converted");
+                return Ok(());
+            }
             if !node.pending().is_converting() {
                 let arrived = node.pending().arrived_to().min(node.size());
                 node.keep_size(arrived);

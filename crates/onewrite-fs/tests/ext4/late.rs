@@ -11,7 +11,8 @@ use onewrite_block::{
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 
-use crate::support::volume::{new_disk, with_mount};
+use crate::support::volume::{image, new_disk, save, with_mount};
+use crate::support::{Scratch, assert_clean};
 
 const MIB: u64 = 1024 * 1024;
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -63,14 +64,18 @@ impl Device for LateDisk {
     }
 }
 
-/// Runs `work` on a disk whose late writes it plans.
+/// Runs `work` on a disk whose late writes it plans. e2fsck must find nothing afterwards.
 fn on_late_disk<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     options: MountOptions,
     work: impl FnOnce(Rc<Ext4>, DevicePort, Plan) -> F + 'static,
 ) -> T {
     let plan = Rc::new(Cell::new((Cause::Data, 0)));
     let disk = LateDisk { disk: new_disk(64 * MIB, 1024), plan: Rc::clone(&plan), late: VecDeque::new() };
-    with_mount(Box::new(disk), options, |fs, port| work(fs, port, plan)).0.expect("work")
+    let (outcome, device) = with_mount(Box::new(disk), options, |fs, port| work(fs, port, plan));
+    let scratch = Scratch::new(std::thread::current().name().expect("the name of the test"));
+    save(&image(device), &scratch.path("image"));
+    assert_clean(&scratch.path("image"));
+    outcome.expect("work")
 }
 
 async fn create(fs: &Ext4, name: &[u8]) -> FsResult<Ino> {
@@ -141,5 +146,41 @@ fn a_block_on_its_way_home_is_not_given_to_a_file_before_it_is_there() {
             assert!(read(&fs, file).await?.iter().all(|byte| *byte == 2), "{file} holds a directory's block");
         }
         Ok(())
+    });
+}
+
+#[test]
+fn content_that_arrives_while_its_file_is_deleted_leaves_the_next_file_of_its_inode_alone() {
+    on_late_disk(MountOptions::new(Mode::Ordered), |fs, port, plan| async move {
+        // An operation holds its directory.
+        let mut directories = [fs.root(); 2];
+        for (directory, name) in directories.iter_mut().zip([b"d", b"e"]) {
+            *directory = fs.create(fs.root(), name, NewNode::DIRECTORY).await?;
+        }
+        let [of_other, of_next] = directories;
+        let old = create(&fs, b"old").await?;
+        fs.sync().await?;
+        plan.set((Cause::Data, 1));
+        write(&fs, old, 0, &[1; 8 * PAGE_SIZE]).await?;
+        let (runtime, millisecond) = (port.runtime().clone(), Nanos::from_millis(1));
+        let all = Rc::clone(&fs);
+        let sync = runtime.start(async move { all.sync().await });
+        runtime.sleep(millisecond).await;
+        // Waits in its transaction until the content has arrived.
+        let deleter = Rc::clone(&fs);
+        let unlink = runtime.start(async move { deleter.unlink(deleter.root(), b"old").await });
+        runtime.sleep(millisecond).await;
+        // Waits for that transaction, and lets nobody else into it.
+        let committer = Rc::clone(&fs);
+        let commit = runtime.start(async move {
+            let other = committer.create(of_other, b"other", NewNode::FILE).await?;
+            committer.fsync(other).await
+        });
+        runtime.sleep(millisecond).await;
+        // Comes into the next one, before what has arrived does.
+        let next = fs.create(of_next, b"next", NewNode::FILE).await?;
+        assert_eq!(next, old, "the number that the deleted file had");
+        (unlink.await?, commit.await?, sync.await?);
+        fs.fsync(next).await
     });
 }
