@@ -147,6 +147,10 @@ fn what_an_inode_holds_survives_a_full_disk() {
         let refused = fs.create(few, b"one more", NewNode::FILE).await;
         assert!(matches!(refused, Err(FsError::NoSpace { .. })), "{refused:?}");
         assert_eq!(names().await?, before, "names behind a refused one");
+        // Takes no inode: the names move out, and find no block.
+        let refused = fs.link(small, few, b"second").await;
+        assert!(matches!(refused, Err(FsError::NoSpace { .. })), "{refused:?}");
+        assert_eq!(names().await?, before, "names behind a refused second one");
         let refused = write(&fs, small, 100, &[9; 10]).await;
         assert!(matches!(refused, Err(FsError::NoSpace { .. })), "{refused:?}");
         assert_eq!(fs.read(small, 0, 4096, Manner::default()).await?.to_vec(), [6; 300]);
