@@ -180,7 +180,9 @@ fn content_that_arrives_while_its_file_is_deleted_leaves_the_next_file_of_its_in
         // Comes into the next one, before what has arrived does.
         let next = fs.create(of_next, b"next", NewNode::FILE).await?;
         assert_eq!(next, old, "the number that the deleted file had");
-        (unlink.await?, commit.await?, sync.await?);
+        for outcome in [unlink.await, commit.await, sync.await] {
+            outcome?;
+        }
         fs.fsync(next).await
     });
 }
