@@ -6,8 +6,7 @@ explorer first, with the workloads that its table names, then the tests of the c
 is in the product's own source. `mutants.py --help` lists the options; docs/mutants.md says how to read the result.
 
 Each test first runs alone, with no mutant on, and notes which mutants' code it reaches. A mutant then meets only these
-tests, the fastest first, until one fails. In the copy, marks (`reached!`) are noted in these runs like mutants are:
-`--marks` says which tests reach each of them.
+tests, the fastest first, until one fails. With `--marks` these runs note marks (`reached!`), too.
 """
 
 import argparse
@@ -38,7 +37,7 @@ MARKS, MARKS_NAMES = "crates/onewrite-block/src/mark/mod.rs", "crates/onewrite-b
 # What the copy has instead, so that marks are heard and noted while tests are traced.
 MARKS_TRACED = [
     ("    LISTENERS.load(Ordering::Relaxed) != 0\n",
-     "    crate::mutants::is_tracing() || LISTENERS.load(Ordering::Relaxed) != 0\n"),
+     "    crate::mutants::notes_marks() || LISTENERS.load(Ordering::Relaxed) != 0\n"),
     ("pub fn note(number: usize) {\n",
      f"pub fn note(number: usize) {{\n    let _ = crate::mutants::is_on({FIRST_MARK} + number as u32);\n"),
 ]
@@ -55,7 +54,8 @@ const TRACING: u32 = u32::MAX;
 /// Whether mutant `number` is on. The first time that it is, or would be, notes it.
 #[inline]
 pub(crate) fn is_on(number: u32) -> bool {
-    let on = *ON.get_or_init(named_on);
+    let named = |on: String| if on == "trace" { TRACING } else { on.parse().unwrap_or(0) };
+    let on = *ON.get_or_init(|| std::env::var("ONEWRITE_MUTANT").map_or(0, named));
     let is_on = on == number;
     if (is_on || on == TRACING) && !IS_REACHED[number as usize].swap(true, Ordering::Relaxed) {
         note(number);
@@ -63,15 +63,11 @@ pub(crate) fn is_on(number: u32) -> bool {
     is_on
 }
 
-/// Whether all that is reached is noted, and no mutant is on.
+/// Whether marks are noted, too.
 #[allow(dead_code)]
-pub(crate) fn is_tracing() -> bool {
-    *ON.get_or_init(named_on) == TRACING
-}
-
-fn named_on() -> u32 {
-    let named = |on: String| if on == "trace" { TRACING } else { on.parse().unwrap_or(0) };
-    std::env::var("ONEWRITE_MUTANT").map_or(0, named)
+pub(crate) fn notes_marks() -> bool {
+    static NOTES: OnceLock<bool> = OnceLock::new();
+    *NOTES.get_or_init(|| std::env::var_os("ONEWRITE_MARKS_NOTED").is_some())
 }
 
 fn note(number: u32) {
@@ -216,7 +212,7 @@ def built(tree, target, crates):
 
 
 class Test:
-    """One test: how to run it, how long it took, and the mutants whose code it reaches."""
+    """One test: how to run it, how long it took, and the mutants (and marks) whose code it reaches."""
 
     def __init__(self, program, folder, executable, name):
         self.program, self.folder, self.name = program, folder, name
@@ -227,11 +223,12 @@ class Test:
         """What it is in notes of earlier traces: an executable that was not built again is the same."""
         return f"{self.command[0]} {os.stat(self.command[0]).st_mtime_ns} {self.name}"
 
-    def traced(self, timeout):
+    def traced(self, timeout, marks=False):
         """Runs it with no mutant on."""
         with tempfile.TemporaryDirectory(prefix="onewrite-mutant-", ignore_cleanup_errors=True) as scratch:
             reached = pathlib.Path(scratch) / "reached"
             environment = {**os.environ, "ONEWRITE_MUTANT": "trace", "ONEWRITE_MUTANT_REACHED": str(reached)}
+            environment |= {"ONEWRITE_MARKS_NOTED": "1"} if marks else {}
             begin = time.monotonic()
             code, said = run(self.command, {**environment, "TMPDIR": scratch}, timeout, self.folder)
             self.seconds = time.monotonic() - begin
@@ -297,16 +294,18 @@ class Judge:
     def trace(self):
         """Runs each test alone, with no mutant on. One that fails twice is named and left out.
 
-        What a test reached is kept in the room, for runs with the same executables.
+        What a test reached is kept in the room, for runs with the same executables. One that fails because marks are
+        noted runs again without.
         """
-        notes = self.options.room / "trace.json"
+        marks = self.options.marks is not None
+        notes = self.options.room / ("trace-marks.json" if marks else "trace.json")
         known = json.loads(notes.read_text()) if notes.is_file() else {}
         for test in [test for test in self.tests if test.key() in known]:
             test.seconds, reaches = known[test.key()]
             test.reaches = set(reaches)
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             new = [test for test in self.tests if test.key() not in known]
-            list(pool.map(lambda test: test.traced(self.options.timeout), new))
+            list(pool.map(lambda test: test.traced(self.options.timeout, marks), new))
         failed = [test for test in self.tests if test.failed and test.traced(self.options.timeout).failed]
         for test in failed:
             print(f"left out: without a mutant, {test.program} {test.name} fails: {test.failed}", file=sys.stderr)

@@ -72,10 +72,11 @@ fn on_late_disk<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     let plan = Rc::new(Cell::new((Cause::Data, 0)));
     let disk = LateDisk { disk: new_disk(64 * MIB, 1024), plan: Rc::clone(&plan), late: VecDeque::new() };
     let (outcome, device) = with_mount(Box::new(disk), options, |fs, port| work(fs, port, plan));
+    let outcome = outcome.expect("work");
     let scratch = Scratch::new(std::thread::current().name().expect("the name of the test"));
     save(&image(device), &scratch.path("image"));
     assert_clean(&scratch.path("image"));
-    outcome.expect("work")
+    outcome
 }
 
 async fn create(fs: &Ext4, name: &[u8]) -> FsResult<Ino> {
@@ -170,14 +171,14 @@ fn content_that_arrives_while_its_file_is_deleted_leaves_the_next_file_of_its_in
         let deleter = Rc::clone(&fs);
         let unlink = runtime.start(async move { deleter.unlink(deleter.root(), b"old").await });
         runtime.sleep(millisecond).await;
-        // Waits for that transaction, and lets nobody else into it.
+        // Waits until that transaction is complete; nobody joins it meanwhile.
         let committer = Rc::clone(&fs);
         let commit = runtime.start(async move {
             let other = committer.create(of_other, b"other", NewNode::FILE).await?;
             committer.fsync(other).await
         });
         runtime.sleep(millisecond).await;
-        // Comes into the next one, before what has arrived does.
+        // Joins the next transaction, before the conversion of what has arrived does.
         let next = fs.create(of_next, b"next", NewNode::FILE).await?;
         assert_eq!(next, old, "the number that the deleted file had");
         for outcome in [unlink.await, commit.await, sync.await] {
