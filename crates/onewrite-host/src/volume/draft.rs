@@ -23,13 +23,11 @@
 
 use std::sync::Arc;
 
-use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::{AtomicFiles, Content, DraftId, FsError, Ino, NewNode, Position};
 
 use super::core::Core;
 use super::error::VolumeError;
 use super::file::File;
-use super::paths::followed;
 
 /// Changes of several files, private until [`Draft::commit`]. Any thread may use it.
 ///
@@ -53,12 +51,7 @@ impl Draft {
     /// # Errors
     /// EBUSY if another draft has the file; a missing path, something that is no file.
     pub fn claim(&self, path: impl AsRef<[u8]>) -> Result<DraftFile, VolumeError> {
-        let (id, path) = (self.id, path.as_ref().to_vec());
-        let ino = self.core.call(async move |fs| {
-            let ino = resolve(&*fs, &followed(&*fs, path).await?).await?;
-            fs.claim(id, ino).await.map(|()| ino)
-        })?;
-        Ok(self.file(ino))
+        Ok(self.file(self.core.claim(self.id, path.as_ref().to_vec())?))
     }
 
     /// As [`Draft::claim`], of a file that is open, whatever its name is now.
@@ -84,12 +77,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::create`].
     pub fn create_as(&self, path: impl AsRef<[u8]>, node: NewNode) -> Result<DraftFile, VolumeError> {
-        let (id, path) = (self.id, path.as_ref().to_vec());
-        let ino = self.core.call(async move |fs| {
-            let (directory, name) = split_path(&path)?;
-            fs.draft_create(id, resolve(&*fs, directory).await?, name, node).await
-        })?;
-        Ok(self.file(ino))
+        Ok(self.file(self.core.draft_create(self.id, path.as_ref().to_vec(), node)?))
     }
 
     /// Removes the file's name `path` at the commit.
@@ -97,11 +85,7 @@ impl Draft {
     /// # Errors
     /// If there is no such name, there and in the draft; a directory; no space.
     pub fn remove(&self, path: impl AsRef<[u8]>) -> Result<(), VolumeError> {
-        let (id, path) = (self.id, path.as_ref().to_vec());
-        self.core.call(async move |fs| {
-            let (directory, name) = split_path(&path)?;
-            fs.draft_unlink(id, resolve(&*fs, directory).await?, name).await
-        })
+        self.core.draft_remove(self.id, path.as_ref().to_vec())
     }
 
     /// Moves a file from the name `from` to `to` at the commit; a file at `to` is replaced.
@@ -109,13 +93,7 @@ impl Draft {
     /// # Errors
     /// As [`Draft::remove`].
     pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<(), VolumeError> {
-        let (id, from, to) = (self.id, from.as_ref().to_vec(), to.as_ref().to_vec());
-        self.core.call(async move |fs| {
-            let (source, name) = split_path(&from)?;
-            let (target, new_name) = split_path(&to)?;
-            let (source, target) = (resolve(&*fs, source).await?, resolve(&*fs, target).await?);
-            fs.draft_rename(id, (source, name), (target, new_name)).await
-        })
+        self.core.draft_rename(self.id, from.as_ref().to_vec(), to.as_ref().to_vec())
     }
 
     /// Makes all changes visible and durable, as one step. The draft is empty then and keeps its files.

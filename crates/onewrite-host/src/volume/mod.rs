@@ -25,6 +25,7 @@
 //! - In a child of fork every call says [`VolumeError::Closed`]: the core stays with the parent.
 //! - When the last handle of a volume goes, the core unmounts; [`Volume::close`] tells whether that worked.
 
+mod calls;
 mod core;
 mod draft;
 mod error;
@@ -37,9 +38,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use onewrite_block::Counters;
-use onewrite_fs::api::{resolve, split_path};
 use onewrite_fs::ext4::MountOptions;
-use onewrite_fs::{AtomicFiles, AttributeChanges, DirectoryEntry, FileSystem, FileView, NewNode, RenameManner, Space};
+use onewrite_fs::{
+    AtomicFiles, AttributeChanges, DirectoryEntry, FileSystem, FileView, Ino, NewNode, RenameManner, Space,
+};
 
 pub use draft::{Draft, DraftFile};
 pub use error::VolumeError;
@@ -48,7 +50,6 @@ pub use image::make_image;
 pub use mapping::Mapping;
 
 use self::core::Core;
-use self::paths::{followed, found_or_made, made};
 
 /// An open image. Clones are handles of the same volume; any thread may use one.
 #[derive(Clone)]
@@ -71,12 +72,7 @@ impl Volume {
     /// # Errors
     /// A missing or wrong path, a damaged image.
     pub fn open_file(&self, path: impl AsRef<[u8]>) -> Result<File, VolumeError> {
-        let path = path.as_ref().to_vec();
-        let ino = self.core.call(async move |fs| {
-            let ino = resolve(&*fs, &followed(&*fs, path).await?).await?;
-            fs.open(ino).await.map(|()| ino)
-        })?;
-        Ok(File::new(Arc::clone(&self.core), ino))
+        Ok(self.file(self.core.open(path.as_ref().to_vec())?))
     }
 
     /// Makes a file, empty, and opens it.
@@ -92,12 +88,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`].
     pub fn create_as(&self, path: impl AsRef<[u8]>, node: NewNode) -> Result<File, VolumeError> {
-        let path = path.as_ref().to_vec();
-        let ino = self.core.call(async move |fs| {
-            let ino = made(&*fs, &path, node).await?;
-            fs.open(ino).await.map(|()| ino)
-        })?;
-        Ok(File::new(Arc::clone(&self.core), ino))
+        Ok(self.file(self.core.create(path.as_ref().to_vec(), node)?))
     }
 
     /// Opens what lies at `path`, or makes `node` there. A symbolic link is followed, also to where nothing is yet.
@@ -105,9 +96,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open_file`].
     pub fn open_or_create(&self, path: impl AsRef<[u8]>, node: NewNode) -> Result<File, VolumeError> {
-        let path = path.as_ref().to_vec();
-        let ino = self.core.call(async move |fs| found_or_made(&*fs, path, node).await)?;
-        Ok(File::new(Arc::clone(&self.core), ino))
+        Ok(self.file(self.core.open_or_create(path.as_ref().to_vec(), node)?))
     }
 
     /// Makes a directory.
@@ -123,8 +112,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`].
     pub fn make(&self, path: impl AsRef<[u8]>, node: NewNode) -> Result<(), VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core.call(async move |fs| made(&*fs, &path, node).await.map(drop))
+        self.core.make(path.as_ref().to_vec(), node)
     }
 
     /// Gives what lies at `path` a second name `link`; a symbolic link is not followed.
@@ -132,11 +120,7 @@ impl Volume {
     /// # Errors
     /// A directory, a name that is taken, and as [`Volume::open_file`].
     pub fn link(&self, path: impl AsRef<[u8]>, link: impl AsRef<[u8]>) -> Result<(), VolumeError> {
-        let (path, link) = (path.as_ref().to_vec(), link.as_ref().to_vec());
-        self.core.call(async move |fs| {
-            let (directory, name) = split_path(&link)?;
-            fs.link(resolve(&*fs, &path).await?, resolve(&*fs, directory).await?, name).await
-        })
+        self.core.link(path.as_ref().to_vec(), link.as_ref().to_vec())
     }
 
     /// Makes a symbolic link at `path` with the content `target`.
@@ -144,11 +128,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`].
     pub fn symlink(&self, path: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> Result<(), VolumeError> {
-        let (path, target) = (path.as_ref().to_vec(), target.as_ref().to_vec());
-        self.core.call(async move |fs| {
-            let (directory, name) = split_path(&path)?;
-            fs.symlink(resolve(&*fs, directory).await?, name, &target).await.map(drop)
-        })
+        self.core.symlink(path.as_ref().to_vec(), target.as_ref().to_vec())
     }
 
     /// The content of the symbolic link at `path`.
@@ -156,8 +136,7 @@ impl Volume {
     /// # Errors
     /// A missing path, something that is no symbolic link.
     pub fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core.call(async move |fs| fs.read_link(resolve(&*fs, &path).await?).await)
+        self.core.read_link(path.as_ref().to_vec())
     }
 
     /// Removes a name of anything but a directory; the content goes when no name and no open file is left.
@@ -165,11 +144,7 @@ impl Volume {
     /// # Errors
     /// A missing path, a directory.
     pub fn remove(&self, path: impl AsRef<[u8]>) -> Result<(), VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core.call(async move |fs| {
-            let (directory, name) = split_path(&path)?;
-            fs.unlink(resolve(&*fs, directory).await?, name).await
-        })
+        self.core.remove(path.as_ref().to_vec())
     }
 
     /// Removes an empty directory.
@@ -177,11 +152,7 @@ impl Volume {
     /// # Errors
     /// A missing path, a directory that holds names.
     pub fn remove_directory(&self, path: impl AsRef<[u8]>) -> Result<(), VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core.call(async move |fs| {
-            let (directory, name) = split_path(&path)?;
-            fs.remove_directory(resolve(&*fs, directory).await?, name).await
-        })
+        self.core.remove_directory(path.as_ref().to_vec())
     }
 
     /// Moves a name. One step: after a power cut it is there or here, never both or neither.
@@ -194,14 +165,7 @@ impl Volume {
         to: impl AsRef<[u8]>,
         manner: RenameManner,
     ) -> Result<(), VolumeError> {
-        let (from, to) = (from.as_ref().to_vec(), to.as_ref().to_vec());
-        self.core.call(async move |fs| {
-            let (from_directory, from_name) = split_path(&from)?;
-            let (to_directory, to_name) = split_path(&to)?;
-            let from = (resolve(&*fs, from_directory).await?, from_name);
-            let to = (resolve(&*fs, to_directory).await?, to_name);
-            fs.rename(from, to, manner).await
-        })
+        self.core.rename(from.as_ref().to_vec(), to.as_ref().to_vec(), manner)
     }
 
     /// What is known of what lies at `path`; a symbolic link is not followed.
@@ -209,8 +173,7 @@ impl Volume {
     /// # Errors
     /// A missing path.
     pub fn metadata(&self, path: impl AsRef<[u8]>) -> Result<Metadata, VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core.call(async move |fs| fs.attributes(resolve(&*fs, &path).await?).await)
+        self.core.metadata(path.as_ref().to_vec())
     }
 
     /// What is known of what lies at `path`; symbolic links are followed.
@@ -218,8 +181,7 @@ impl Volume {
     /// # Errors
     /// A missing path.
     pub fn metadata_followed(&self, path: impl AsRef<[u8]>) -> Result<Metadata, VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core.call(async move |fs| fs.attributes(resolve(&*fs, &followed(&*fs, path).await?).await?).await)
+        self.core.metadata_followed(path.as_ref().to_vec())
     }
 
     /// Changes attributes of what lies at `path`; symbolic links are followed.
@@ -227,9 +189,7 @@ impl Volume {
     /// # Errors
     /// A missing path, a volume that is read-only, no space.
     pub fn set_attributes(&self, path: impl AsRef<[u8]>, changes: AttributeChanges) -> Result<(), VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core
-            .call(async move |fs| fs.set_attributes(resolve(&*fs, &followed(&*fs, path).await?).await?, changes).await)
+        self.core.set_attributes(path.as_ref().to_vec(), changes)
     }
 
     /// The names in a directory, without `.` and `..`, in the order of the directory. Symbolic links are followed.
@@ -237,17 +197,7 @@ impl Volume {
     /// # Errors
     /// A missing path, something that is no directory.
     pub fn read_directory(&self, path: impl AsRef<[u8]>) -> Result<Vec<DirectoryEntry>, VolumeError> {
-        let path = path.as_ref().to_vec();
-        self.core.call(async move |fs| {
-            let directory = resolve(&*fs, &followed(&*fs, path).await?).await?;
-            let (mut entries, mut cursor) = (Vec::new(), 0);
-            loop {
-                let some = fs.read_directory(directory, cursor).await?;
-                let Some(last) = some.last() else { return Ok(entries) };
-                cursor = last.next;
-                entries.extend(some.into_iter().filter(|entry| entry.name != b"." && entry.name != b".."));
-            }
-        })
+        self.core.read_directory(path.as_ref().to_vec())
     }
 
     /// Begins a draft: changes of several files and names that become visible and durable together, or never.
@@ -331,5 +281,10 @@ impl Volume {
     /// What unmounting met; [`VolumeError::Closed`] if another handle closed it.
     pub fn close(self) -> Result<(), VolumeError> {
         self.core.close()
+    }
+
+    /// What the core has opened.
+    fn file(&self, ino: Ino) -> File {
+        File::new(Arc::clone(&self.core), ino)
     }
 }
