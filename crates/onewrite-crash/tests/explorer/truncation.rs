@@ -32,3 +32,15 @@ fn what_was_removed_during_its_allocation_waits_for_no_conversion() {
     let report = explored(script, "ordered");
     assert!(report.is_sound() && report.states > 20, "{:#?}", report.violations);
 }
+
+/// A page that ends in zeros, over a block that does not, is cut off among its zeros: they are written with the size.
+/// Otherwise a later growth shows what the block held.
+#[test]
+fn zeros_behind_a_truncation_are_durable_with_its_size() {
+    let script = "script:create /a; write /a 0 4096 5; fsync /a; write /a 0 4096 6; truncate /a 2048; \
+                  truncate /a 3000; create /b; fsync /b";
+    for mode in ["ordered", "data"] {
+        let report = explored(script, mode);
+        assert!(report.is_sound() && report.states > 20, "{mode}: {:#?}", report.violations);
+    }
+}

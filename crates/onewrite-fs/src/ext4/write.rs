@@ -330,8 +330,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Zeros the bytes behind byte `size` in its page, in memory now and on the device later. The caller is about to
-    /// change the file's size.
+    /// Zeros the bytes behind byte `size` in its page: in memory now, and on the device with the transaction of `handle`
+    /// if the mode orders data, otherwise later. The caller is about to change the file's size.
     pub(super) async fn zero_tail(&self, handle: &mut Handle, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
         let key = page_key(&**node, index);
@@ -346,22 +346,21 @@ impl Contents<'_> {
         let is_zeros = page.bytes()[used..].iter().all(|byte| *byte == 0);
         drop(page);
         let is_hidden = node.pages().take_hidden_tail(index) && written.is_some();
-        if is_zeros && !is_hidden {
-            return Ok(());
-        }
-        onewrite_block::reached!("bytes behind a truncation zeroed");
-        let tail = used..PAGE_SIZE;
-        match written {
-            Some(physical) if self.scope() == Scope::Full => {
-                self.pages().change_used(&**node, index, tail, |bytes| bytes.fill(0));
-                self.pin(handle, physical, key);
-            }
-            _ => {
-                self.pages().change_dirty(&**node, index, tail, |bytes| bytes.fill(0));
-                if written.is_some() && self.scope() == Scope::OrderedMetadata {
-                    handle.order(node.file_number());
+        if !is_zeros || is_hidden {
+            onewrite_block::reached!("bytes behind a truncation zeroed");
+            let tail = used..PAGE_SIZE;
+            match written {
+                Some(physical) if self.scope() == Scope::Full => {
+                    self.pages().change_used(&**node, index, tail, |bytes| bytes.fill(0));
+                    self.pin(handle, physical, key);
                 }
+                _ => self.pages().change_dirty(&**node, index, tail, |bytes| bytes.fill(0)),
             }
+        }
+        let is_ordered = written.is_some() && self.scope() == Scope::OrderedMetadata;
+        // Even if the page held zeros already, its block may still hold something else.
+        if is_ordered && self.pages().is_newer(key) {
+            handle.order(node.file_number());
         }
         Ok(())
     }
