@@ -13,6 +13,7 @@
 //! The content hash of a state comes first, from the terms of the pages that differ. The image is built only if it is
 //! needed.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use onewrite_block::layer::RecordedEvent;
@@ -78,8 +79,13 @@ pub(crate) struct Unit {
     is_share: bool,
 }
 
-/// The contents that each page may have instead of its last durable one, each with its hash.
-pub(crate) type PendingPages<'a> = FxHashMap<Lpn, Vec<(&'a Page, u64)>>;
+/// The contents that pages may have instead of their last durable ones, each with its hash; of the first units that are
+/// pending.
+#[derive(Default)]
+struct Index {
+    pages: FxHashMap<Lpn, Vec<(Page, u64)>>,
+    units: usize,
+}
 
 /// Which pending units survive, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,6 +102,8 @@ pub(crate) struct Walker<'a> {
     hashes: FxHashMap<Lpn, u64>,
     sum: Sum,
     pub(crate) pending: Vec<Unit>,
+    /// Of `pending`, brought up to date where it is asked. A walk without FLUSHes has many units.
+    index: RefCell<Index>,
     /// FLUSHes under way.
     flushes: Vec<Token>,
     log: &'a FxHashSet<Lpn>,
@@ -129,6 +137,7 @@ impl<'a> Walker<'a> {
             hashes: FxHashMap::default(),
             sum,
             pending: Vec::new(),
+            index: RefCell::default(),
             flushes: Vec::new(),
             log,
             atomic_pages: u64::from(geometry.atomic_write_pages.max(1)),
@@ -219,6 +228,7 @@ impl<'a> Walker<'a> {
         if self.flushes.len() == flushes && !self.complete_write(token) {
             return;
         }
+        self.index.take();
         let mut kept: FxHashSet<Lpn> = FxHashSet::default();
         for unit in std::mem::take(&mut self.pending) {
             let is_written = unit.progress == Progress::Completed && unit.durable_on_completion;
@@ -316,11 +326,13 @@ impl<'a> Walker<'a> {
     ///
     /// # Errors
     /// `()` if the content is neither the last durable nor a newer one.
-    pub(crate) fn newer(&self, pending: &PendingPages<'_>, lpn: Lpn, found: &Page) -> Result<Option<u64>, ()> {
+    pub(crate) fn newer(&self, lpn: Lpn, found: &Page) -> Result<Option<u64>, ()> {
         if self.durable.page(lpn).same_handle(found) {
             return Ok(None);
         }
-        let pending = pending.get(&lpn).map_or(&[][..], Vec::as_slice);
+        self.bring_index_up_to_date();
+        let index = self.index.borrow();
+        let pending = index.pages.get(&lpn).map_or(&[][..], Vec::as_slice);
         if let Some((_, hash)) = pending.iter().find(|(page, _)| page.same_handle(found)) {
             return Ok(Some(*hash));
         }
@@ -331,16 +343,15 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The pending contents, by page.
-    pub(crate) fn pending_pages(&self) -> PendingPages<'_> {
-        let mut pages = PendingPages::default();
-        for (lpn, page, hash) in self.pending.iter().flat_map(|unit| &unit.pages) {
-            let versions = pages.entry(*lpn).or_default();
+    fn bring_index_up_to_date(&self) {
+        let mut index = self.index.borrow_mut();
+        for (lpn, page, hash) in self.pending[index.units..].iter().flat_map(|unit| &unit.pages) {
+            let versions = index.pages.entry(*lpn).or_default();
             if versions.last().is_none_or(|(_, last)| last != hash) {
-                versions.push((page, *hash));
+                versions.push((page.clone(), *hash));
             }
         }
-        pages
+        index.units = self.pending.len();
     }
 
     /// Whether a SHARE is under way.
@@ -450,7 +461,7 @@ mod tests {
         for event in events {
             walker.pass(event);
         }
-        walker.newer(&walker.pending_pages(), Lpn(0), &Page::from_slice(b"before")) == Ok(None)
+        walker.newer(Lpn(0), &Page::from_slice(b"before")) == Ok(None)
     }
 
     #[test]

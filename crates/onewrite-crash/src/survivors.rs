@@ -64,10 +64,9 @@ impl Walkers<'_> {
     /// The pages with neither the last durable content nor a newer one.
     pub(crate) fn newer(&self, content: Vec<(Lpn, Page)>) -> Result<BTreeMap<Lpn, (Page, u64)>, Vec<Lpn>> {
         let (mut newer, mut wrong) = (BTreeMap::new(), Vec::new());
-        let (image, region) = (self.image.pending_pages(), self.region.pending_pages());
         for (lpn, page) in content {
-            let (walker, pending) = if lpn.0 < self.start { (&self.image, &image) } else { (&self.region, &region) };
-            match walker.newer(pending, lpn, &page) {
+            let walker = if lpn.0 < self.start { &self.image } else { &self.region };
+            match walker.newer(lpn, &page) {
                 Ok(None) => (),
                 Ok(Some(hash)) => drop(newer.insert(lpn, (page, hash))),
                 Err(()) => wrong.push(lpn),

@@ -79,16 +79,17 @@ impl Desk {
         contents(&mut *dark, self.now + Nanos::from_secs(1))
     }
 
-    /// Pairs of random pages that differ.
+    /// Pairs of random pages that differ; sources have one target each, or two.
     fn pairs(&mut self, before: &[Page]) -> Vec<Remap> {
         let mut all: Vec<u64> = (0..PAGES).collect();
+        let each = 1 + self.choices.index(2);
         let mut pairs = Vec::new();
         while pairs.len() < PAIRS {
             let mut taken = || all.swap_remove(self.choices.index(all.len()));
-            let (target, source) = (taken(), taken());
-            if before[target as usize] != before[source as usize] {
-                pairs.push(Remap { target: Lpn(target), source: Lpn(source) });
-            }
+            let source = taken();
+            let targets =
+                std::iter::repeat_with(taken).filter(|target| before[*target as usize] != before[source as usize]);
+            pairs.extend(targets.take(each).map(|target| Remap { target: Lpn(target), source: Lpn(source) }));
         }
         pairs
     }
@@ -108,6 +109,7 @@ impl Desk {
         let before = self.after_a_cut();
         let pairs = self.pairs(&before);
         let mut left: Vec<Lpn> = pairs.iter().map(|pair| pair.source).collect();
+        left.dedup();
         let share = self.submit(Operation::Share(pairs.clone()));
         let mut found = [0; 2];
         while !self.step().contains(&share) {

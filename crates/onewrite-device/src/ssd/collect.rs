@@ -250,3 +250,32 @@ impl Ssd {
         self.log.is_wanted = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::MIB;
+
+    use super::*;
+    use crate::Profile;
+    use crate::address::MapEntry;
+
+    /// From a copy that names a target recovery could restore one pair of the SHARE alone.
+    #[test]
+    fn a_target_of_a_share_that_is_not_durable_is_never_named() {
+        let mut ssd = Profile::load("nvme-share").unwrap().ssd(Some(16 * MIB)).unwrap();
+        let (source, targets, page) = (Lpn(0), [Lpn(1), Lpn(2)], Ppn(40));
+        [source, targets[0], targets[1]].map(|owner| ssd.map.change(owner, MapEntry::at(page)));
+        ssd.log.sharing.extend(targets);
+        // The source is being programmed, then it has another page.
+        ssd.locked.insert(source.index());
+        assert_eq!(ssd.owner_to_name(page), None);
+        ssd.locked.remove(source.index());
+        ssd.map.change(source, MapEntry::at(Ppn(41)));
+        assert_eq!(ssd.owner_to_name(page), None);
+        // One of its targets, too.
+        ssd.map.change(targets[0], MapEntry::at(Ppn(42)));
+        assert_eq!(ssd.owner_to_name(page), None);
+        ssd.log.sharing.clear();
+        assert_eq!(ssd.owner_to_name(page), Some(targets[1]));
+    }
+}

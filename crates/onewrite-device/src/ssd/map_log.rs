@@ -162,3 +162,21 @@ impl MapLog {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recovery finds the open blocks in the newest seal alone, and pages behind it may fill whole blocks.
+    #[test]
+    fn a_block_with_the_newest_seal_is_the_oldest_that_is_kept() {
+        let mut log = MapLog::new(FlashBlock(0)..FlashBlock(6), 2, 64);
+        log.used = [(0, 1), (1, 65), (2, 129)]
+            .map(|(block, first_number)| UsedBlock { block: FlashBlock(block), first_number })
+            .into();
+        for (number, is_in_oldest) in [(64, true), (65, false), (130, false)] {
+            log.sealed_number = number;
+            assert_eq!(log.seal_is_in_oldest(), is_in_oldest, "page {number}");
+        }
+    }
+}

@@ -1,82 +1,49 @@
 //! Writes that take a second on an otherwise instant disk: what overtakes them must not be undone by them.
 
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-use onewrite_block::{
-    Cause, Completion, Counters, Device, DevicePort, Geometry, Nanos, NextEvent, Operation, PAGE_SIZE, RamDisk,
-    Request, Token,
-};
+use onewrite_block::{Cause, DevicePort, Geometry, Image, Nanos, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions};
 use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 
-use crate::support::volume::{image, new_disk, save, with_mount};
+use crate::support::late::{LATE, Late, LateDisk, Plan};
+use crate::support::volume::{contents, image, new_disk, save, with_mount};
 use crate::support::{Scratch, assert_clean};
 
 const MIB: u64 = 1024 * 1024;
 const PAGE: u64 = PAGE_SIZE as u64;
-const LATE: Nanos = Nanos::from_secs(1);
 
-/// The cause of the writes that are late, and how many of them are.
-type Plan = Rc<Cell<(Cause, u32)>>;
-
-/// A disk that takes some writes in a second later than they came.
-struct LateDisk {
-    disk: RamDisk,
-    plan: Plan,
-    /// Oldest first.
-    late: VecDeque<(Nanos, Token, Request)>,
-}
-
-impl Device for LateDisk {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
-    }
-
-    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
-        let (cause, left) = self.plan.get();
-        if left > 0 && request.cause == cause && matches!(request.operation, Operation::Write { .. }) {
-            self.plan.set((cause, left - 1));
-            return self.late.push_back((now + LATE, token, request));
-        }
-        self.disk.submit(token, request, now);
-    }
-
-    fn next_event(&self) -> NextEvent {
-        let late = self.late.front().map(|(moment, ..)| *moment);
-        late.into_iter().chain(self.disk.next_event().moment()).min().into()
-    }
-
-    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        while let Some((moment, token, request)) = self.late.pop_front_if(|(moment, ..)| *moment <= to) {
-            self.disk.submit(token, request, moment);
-        }
-        self.disk.advance(to, completed);
-    }
-
-    fn counters(&self) -> Counters {
-        self.disk.counters()
-    }
-
-    fn reset_counters(&mut self) {
-        self.disk.reset_counters();
-    }
-}
-
-/// Runs `work` on a disk whose late writes it plans. e2fsck must find nothing afterwards.
+/// Runs `work` on a disk whose late requests it plans. e2fsck must find nothing afterwards.
 fn on_late_disk<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     options: MountOptions,
     work: impl FnOnce(Rc<Ext4>, DevicePort, Plan) -> F + 'static,
 ) -> T {
-    let plan = Rc::new(Cell::new((Cause::Data, 0)));
-    let disk = LateDisk { disk: new_disk(64 * MIB, 1024), plan: Rc::clone(&plan), late: VecDeque::new() };
-    let (outcome, device) = with_mount(Box::new(disk), options, |fs, port| work(fs, port, plan));
+    let plan = Plan::default();
+    let disk = LateDisk::new(new_disk(64 * MIB, 1024), &plan);
+    let (outcome, device) = with_mount(disk, options, |fs, port| work(fs, port, plan));
     let outcome = outcome.expect("work");
-    let scratch = Scratch::new(std::thread::current().name().expect("the name of the test"));
-    save(&image(device), &scratch.path("image"));
-    assert_clean(&scratch.path("image"));
+    assert_image_is_clean(&image(device));
     outcome
+}
+
+fn assert_image_is_clean(image: &Image) {
+    let scratch = Scratch::new(std::thread::current().name().expect("the name of the test"));
+    save(image, &scratch.path("image"));
+    assert_clean(&scratch.path("image"));
+}
+
+/// Mounts an image and runs `work` on it.
+fn on_image<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
+    image: Image,
+    work: impl FnOnce(Rc<Ext4>) -> F + 'static,
+) -> T {
+    let geometry = Geometry::plain("ram", image.pages());
+    let disk = Box::new(RamDisk::with_image(image, geometry));
+    with_mount(disk, MountOptions::new(Mode::Ordered), |fs, _| work(fs)).0.expect("work")
+}
+
+async fn change_mode(fs: &Ext4, file: Ino) -> FsResult<()> {
+    fs.set_attributes(file, AttributeChanges { permissions: Some(0o600), ..AttributeChanges::default() }).await
 }
 
 async fn create(fs: &Ext4, name: &[u8]) -> FsResult<Ino> {
@@ -99,7 +66,7 @@ async fn read(fs: &Ext4, file: Ino) -> FsResult<Vec<u8>> {
 fn a_write_that_a_truncation_overtakes_does_not_land_in_the_next_file() {
     on_late_disk(MountOptions::new(Mode::Ordered), |fs, port, plan| async move {
         let (old, new) = (create(&fs, b"old").await?, create(&fs, b"new").await?);
-        plan.set((Cause::Data, 1));
+        plan.set(&[Late::writes(Cause::Data, 1)]);
         write(&fs, old, 0, &[1; 8 * PAGE_SIZE]).await?;
         let syncer = Rc::clone(&fs);
         let sync = port.runtime().start(async move { syncer.sync().await });
@@ -121,14 +88,14 @@ fn a_write_that_a_truncation_overtakes_does_not_land_in_the_next_file() {
 fn a_block_on_its_way_home_is_not_given_to_a_file_before_it_is_there() {
     let options = MountOptions { checkpoint_age: Nanos::from_millis(10), ..MountOptions::new(Mode::Ordered) };
     on_late_disk(options, |fs, port, plan| async move {
-        plan.set((Cause::Checkpoint, u32::MAX));
+        plan.set(&[Late::writes(Cause::Checkpoint, u32::MAX)]);
         for number in 0..32 {
             fs.create(fs.root(), format!("d{number}").as_bytes(), NewNode::DIRECTORY).await?;
         }
         fs.sync().await?;
         // The blocks of the directories are on their way home now, for a second.
         port.runtime().sleep(Nanos::from_millis(20)).await;
-        plan.set((Cause::Checkpoint, 0));
+        plan.set(&[Late::writes(Cause::Checkpoint, 0)]);
         for number in 0..32 {
             fs.remove_directory(fs.root(), format!("d{number}").as_bytes()).await?;
         }
@@ -161,7 +128,7 @@ fn content_that_arrives_while_its_file_is_deleted_leaves_the_next_file_of_its_in
         let [of_other, of_next] = directories;
         let old = create(&fs, b"old").await?;
         fs.sync().await?;
-        plan.set((Cause::Data, 1));
+        plan.set(&[Late::writes(Cause::Data, 1)]);
         write(&fs, old, 0, &[1; 8 * PAGE_SIZE]).await?;
         let (runtime, millisecond) = (port.runtime().clone(), Nanos::from_millis(1));
         let all = Rc::clone(&fs);
@@ -186,4 +153,74 @@ fn content_that_arrives_while_its_file_is_deleted_leaves_the_next_file_of_its_in
         }
         fs.fsync(next).await
     });
+}
+
+#[test]
+fn an_unmount_waits_for_a_commit_that_was_asked_for_meanwhile() {
+    let plan = Plan::default();
+    let (disk, late) = (LateDisk::new(new_disk(64 * MIB, 1024), &plan), plan);
+    let (outcome, device) = with_mount(disk, MountOptions::new(Mode::Ordered), |fs, port| async move {
+        late.set(&[Late::writes(Cause::Journal, u32::MAX)]);
+        let (runtime, millisecond) = (port.runtime().clone(), Nanos::from_millis(1));
+        let (one, two, clock) = (Rc::clone(&fs), fs, runtime.clone());
+        runtime.spawn(async move {
+            let file = create(&one, b"one").await.expect("created");
+            one.fsync(file).await.expect("durable");
+        });
+        runtime.sleep(millisecond).await;
+        // The unmount waits for the first commit by then.
+        runtime.spawn(async move {
+            clock.sleep(millisecond).await;
+            let file = create(&two, b"two").await.expect("created");
+            two.fsync(file).await.expect("durable");
+        });
+        Ok(())
+    });
+    outcome.expect("unmounted");
+    let left = image(device);
+    assert_image_is_clean(&left);
+    on_image(left, |fs| async move { fs.lookup(fs.root(), b"two").await });
+}
+
+/// Runs of new content are converted in two transactions, of which a cut leaves the first.
+#[test]
+fn the_size_waits_for_the_last_run_that_is_converted() {
+    let options = MountOptions { checkpoint_age: Nanos::from_millis(10), ..MountOptions::new(Mode::Ordered) };
+    let left = on_late_disk(options, |fs, port, plan| async move {
+        let (runtime, tenth) = (port.runtime().clone(), Nanos::from_millis(100));
+        let file = create(&fs, b"file").await?;
+        let mut others = Vec::new();
+        // In another block of the inode table.
+        for number in 0..32 {
+            others.push(create(&fs, format!("other{number}").as_bytes()).await?);
+        }
+        let other = others.pop().expect("the last");
+        fs.sync().await?;
+        plan.set(&[Late::writes(Cause::Data, 4)]);
+        for page in [0, 100, 200, 300] {
+            write(&fs, file, page, &[1; PAGE_SIZE]).await?;
+        }
+        let syncer = Rc::clone(&fs);
+        let sync = runtime.start(async move { syncer.fsync(file).await });
+        runtime.sleep(tenth).await;
+        // The transaction that allocated is committed and home, and the file's inode leaves memory.
+        change_mode(&fs, other).await?;
+        fs.fsync(other).await?;
+        runtime.sleep(tenth).await;
+        change_mode(&fs, other).await?;
+        fs.drop_caches();
+        plan.set(&[Late::reads(Cause::Metadata, 1), Late::writes(Cause::Journal, u32::MAX)]);
+        runtime.sleep(LATE).await;
+        // The first run waits for the inode now, and perhaps the second for the map; this commit takes what they change.
+        fs.fsync(other).await?;
+        let left = contents(&port).await?;
+        sync.await?;
+        Ok(left)
+    });
+    let found = on_image(left, |fs| async move {
+        let file = fs.lookup(fs.root(), b"file").await?;
+        read(&fs, file).await
+    });
+    let last = found.get(300 * PAGE_SIZE..).unwrap_or_default();
+    assert!(last.iter().all(|byte| *byte == 1), "{} bytes, the last page without its content", found.len());
 }

@@ -8,6 +8,7 @@ mod support;
 mod atomic;
 mod behind_the_end;
 mod check;
+mod cleaning;
 mod files;
 mod full;
 mod gate;

@@ -5,6 +5,7 @@ pub mod bystanders;
 pub mod f2fs;
 pub mod f2fs_volume;
 pub mod grown;
+pub mod late;
 pub mod patient;
 pub mod shorthand;
 pub mod tree;

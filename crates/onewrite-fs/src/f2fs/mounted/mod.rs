@@ -48,6 +48,8 @@ mod orphans;
 mod pack;
 mod recover;
 mod rename;
+#[cfg(test)]
+mod self_checks;
 mod stage;
 mod sync;
 mod sync_line;

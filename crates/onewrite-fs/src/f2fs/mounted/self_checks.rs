@@ -1,0 +1,85 @@
+//! Brings F2FS into states that a nearly full device rarely comes to, and checks what it does there.
+
+use std::rc::Rc;
+
+use onewrite_block::{Choices, Executor, Geometry, Image, MIB, PAGE_SIZE, RamDisk};
+
+use super::volume::Volume;
+use super::{F2fs, F2fsOptions};
+use crate::api::{FileSystem, FileView, FsResult, Manner, NewNode, Position};
+use crate::content::Content;
+use crate::f2fs::format::layout::SEGMENT_BLOCKS;
+use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::format::{Nid, SegmentNo};
+use crate::f2fs::mkfs::{MkfsOptions, plan};
+use crate::f2fs::space::Prepared;
+
+/// Runs `work` on a new, mounted file system, which stays as it is then.
+fn on_mount<T: 'static>(work: impl AsyncFnOnce(&F2fs) -> FsResult<T> + 'static) -> T {
+    let mut options = MkfsOptions::new(64 * MIB, &mut Choices::new(1));
+    options.device_is_zeroed = true;
+    let pages = 64 * MIB / PAGE_SIZE as u64;
+    let mut disk = RamDisk::with_image(Image::new(pages), Geometry::plain("ram", pages));
+    plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(block.page(), page));
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(Box::new(disk));
+    let whole = async move { work(&F2fs::mount(port, F2fsOptions::default()).await?).await };
+    executor.block_on(whole).expect("nothing halts").expect("no error")
+}
+
+/// Recovery follows the nodes of fsyncs from each to the next, and would end before a log that went on elsewhere.
+#[test]
+fn an_fsync_makes_a_checkpoint_where_the_chain_of_nodes_would_break() {
+    on_mount(async |fs| {
+        let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
+        fs.sync().await?;
+        for (breaks, checkpoints) in [(false, 0), (true, 1)] {
+            if breaks {
+                fs.volume().chain_end.set(None);
+            }
+            let before = fs.counters().checkpoints;
+            fs.write(file, Position::At(0), Content::Bytes(&[1; PAGE_SIZE]), Manner::default()).await?;
+            fs.fsync(file).await?;
+            assert_eq!(fs.counters().checkpoints - before, checkpoints);
+        }
+        Ok(())
+    });
+}
+
+/// Nothing of what an fsync promises is in it, and its mark would be where recovery never reads.
+#[test]
+fn an_fsync_leaves_an_indirect_node_that_cleaning_moved_to_the_checkpoint() {
+    on_mount(async |fs| {
+        let ino = fs.create(fs.root(), b"f", NewNode::FILE).await?;
+        let (owner, volume) = (Nid::from_ino(ino), fs.volume());
+        // Below the first indirect node.
+        let far = Position::At((923 + 2 * 1018) * PAGE_SIZE as u64);
+        fs.write(ino, far, Content::Bytes(&[1; PAGE_SIZE]), Manner::default()).await?;
+        let indirect = volume.nodes().dirty_nodes_of(owner)[0];
+        assert!(!volume.nodes().is_in_chain(indirect));
+        fs.sync().await?;
+        volume.nodes().change_node(indirect, owner, |_| ());
+        fs.fsync(ino).await?;
+        assert_eq!(volume.nodes().dirty_nodes_of(owner), [indirect]);
+        Ok(())
+    });
+}
+
+fn is_free(volume: &Volume, segment: SegmentNo) -> bool {
+    let start = volume.layout.segment_start(segment);
+    volume.space.borrow().free_runs().iter().any(|run| run.start <= start && start < run.end())
+}
+
+#[test]
+fn a_segment_in_which_a_full_log_stands_is_not_free() {
+    on_mount(async |fs| {
+        let volume: &Rc<Volume> = fs.volume();
+        let last = volume.space.borrow().free_runs().last().expect("most of it is free").end();
+        let segment = SegmentNo(((last - volume.layout.main.start) / SEGMENT_BLOCKS - 1) as u32);
+        assert!(is_free(volume, segment));
+        let prepared = Prepared { segment, owners: Box::new([0; PAGE_SIZE]) };
+        assert!(volume.space.borrow_mut().move_log(LogKind::ColdNode, prepared));
+        assert!(!is_free(volume, segment), "another log may enter it");
+        Ok(())
+    });
+}

@@ -1,0 +1,102 @@
+//! Cleaning in quiet times beside requests that take long: nothing that was written is lost, and nothing that was cut
+//! off comes back.
+
+use std::rc::Rc;
+
+use onewrite_block::{Cause, DevicePort, Nanos};
+use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions};
+use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
+
+use crate::support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
+use crate::support::late::{Late, LateDisk, Plan};
+use crate::support::volume::image;
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// Longer than cleaning waits for quiet times.
+const VERY_LATE: Nanos = Nanos::from_secs(100);
+
+async fn write(fs: &F2fs, file: Ino, pages: std::ops::Range<u64>, byte: u8) -> FsResult<()> {
+    for page in pages {
+        let content = Content::Bytes(&[byte; PAGE as usize]);
+        fs.write(file, Position::At(page * PAGE), content, Manner::default()).await?;
+    }
+    Ok(())
+}
+
+async fn resize(fs: &F2fs, file: Ino, size: u64) -> FsResult<()> {
+    fs.set_attributes(file, AttributeChanges { size: Some(size), ..AttributeChanges::default() }).await
+}
+
+async fn page(fs: &F2fs, file: Ino, page: u64) -> FsResult<Vec<u8>> {
+    Ok(fs.read(file, page * PAGE, PAGE, Manner::default()).await?.to_vec())
+}
+
+/// A file of `pages` pages on an image of which less than a third is free. All of it was written twice but for the
+/// pages `old`, so that their segment is the best to clean.
+async fn aged(fs: &F2fs, pages: u64, old: std::ops::Range<u64>) -> FsResult<Ino> {
+    let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+    write(fs, file, 0..pages, 1).await?;
+    let filler = fs.create(fs.root(), b"filler", NewNode::FILE).await?;
+    write(fs, filler, 0..20_000, 2).await?;
+    fs.sync().await?;
+    write(fs, file, 0..old.start, 1).await?;
+    write(fs, file, old.end..pages, 1).await?;
+    fs.sync().await?;
+    fs.drop_caches();
+    Ok(file)
+}
+
+/// Runs `work` on a disk whose late requests it plans. fsck.f2fs must find nothing afterwards.
+fn on_late_disk<F: Future<Output = FsResult<()>> + 'static>(
+    options: F2fsOptions,
+    work: impl FnOnce(Rc<F2fs>, DevicePort, Plan) -> F + 'static,
+) {
+    let plan = Plan::default();
+    let disk = LateDisk::new(new_disk(160 * MIB), &plan);
+    let ((), left) = with_mount(disk, options, Left::Unmounted, |fs, port| work(fs, port, plan));
+    assert_clean(&image(left));
+}
+
+fn cleaned(fs: &F2fs) -> u64 {
+    fs.counters().cleaning.segments
+}
+
+#[test]
+fn a_page_on_its_way_over_its_block_is_not_cleaned_by_share() {
+    let options = F2fsOptions { clean: Clean::Share, in_place_below: 16, ..F2fsOptions::default() };
+    on_late_disk(options, |fs, port, plan| async move {
+        let file = aged(&fs, 2_400, 100..120).await?;
+        plan.set(&[Late::writes(Cause::Data, 1).by(VERY_LATE)]);
+        let before = cleaned(&fs);
+        write(&fs, file, 105..106, 3).await?;
+        let syncer = Rc::clone(&fs);
+        let sync = port.runtime().start(async move { syncer.fsync(file).await });
+        port.runtime().sleep(Nanos::from_secs(70)).await;
+        assert!(cleaned(&fs) > before, "nothing is cleaned while the page is on its way");
+        sync.await?;
+        fs.drop_caches();
+        assert_eq!(page(&fs, file, 105).await?, [3; PAGE as usize], "what was synced");
+        Ok(())
+    });
+}
+
+#[test]
+fn cleaning_waits_for_a_truncation_that_is_under_way() {
+    on_late_disk(F2fsOptions::default(), |fs, port, plan| async move {
+        // Pages that a second node of addresses names.
+        let file = aged(&fs, 2_400, 2_000..2_020).await?;
+        let before = cleaned(&fs);
+        plan.set(&[Late::reads(Cause::Metadata, 1).by(VERY_LATE)]);
+        let cutter = Rc::clone(&fs);
+        let cut = port.runtime().start(async move { resize(&cutter, file, 1_000 * PAGE).await });
+        port.runtime().sleep(Nanos::from_secs(70)).await;
+        assert_eq!(cleaned(&fs), before, "it is cleaned beside a truncation");
+        cut.await?;
+        resize(&fs, file, 2_400 * PAGE).await?;
+        for at in [2_000, 2_010, 2_019] {
+            assert_eq!(page(&fs, file, at).await?, [0; PAGE as usize], "page {at} is a hole");
+        }
+        Ok(())
+    });
+}

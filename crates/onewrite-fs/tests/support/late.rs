@@ -1,0 +1,111 @@
+//! A disk that takes some requests in late, and is instant otherwise: what overtakes them must not be undone by them.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use onewrite_block::{
+    Cause, Completion, Counters, Device, Geometry, Nanos, NextEvent, Operation, RamDisk, Request, Token,
+};
+
+/// Time by which a request is late.
+pub const LATE: Nanos = Nanos::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Write,
+    Read,
+}
+
+/// Requests that are late: the next `left` of a kind and a cause.
+#[derive(Clone, Copy)]
+pub struct Late {
+    kind: Kind,
+    cause: Cause,
+    left: u32,
+    by: Nanos,
+}
+
+impl Late {
+    pub fn writes(cause: Cause, left: u32) -> Late {
+        Late { kind: Kind::Write, cause, left, by: LATE }
+    }
+
+    pub fn reads(cause: Cause, left: u32) -> Late {
+        Late { kind: Kind::Read, ..Late::writes(cause, left) }
+    }
+
+    pub fn by(self, by: Nanos) -> Late {
+        Late { by, ..self }
+    }
+}
+
+/// What is late from now on.
+#[derive(Clone, Default)]
+pub struct Plan(Rc<RefCell<Vec<Late>>>);
+
+impl Plan {
+    pub fn set(&self, late: &[Late]) {
+        self.0.replace(late.to_vec());
+    }
+
+    /// Time by which a request is late; counts it.
+    fn take(&self, request: &Request) -> Option<Nanos> {
+        let kind = match request.operation {
+            Operation::Write { .. } => Kind::Write,
+            Operation::Read { .. } => Kind::Read,
+            _ => return None,
+        };
+        let mut plan = self.0.borrow_mut();
+        let is_meant = |late: &&mut Late| late.left > 0 && (late.kind, late.cause) == (kind, request.cause);
+        let late = plan.iter_mut().find(is_meant)?;
+        late.left -= 1;
+        Some(late.by)
+    }
+}
+
+/// See the module's head.
+pub struct LateDisk {
+    disk: RamDisk,
+    plan: Plan,
+    /// The next to be taken in comes first.
+    late: VecDeque<(Nanos, Token, Request)>,
+}
+
+impl LateDisk {
+    pub fn new(disk: RamDisk, plan: &Plan) -> Box<LateDisk> {
+        Box::new(LateDisk { disk, plan: plan.clone(), late: VecDeque::new() })
+    }
+}
+
+impl Device for LateDisk {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+
+    fn submit(&mut self, token: Token, request: Request, now: Nanos) {
+        let Some(by) = self.plan.take(&request) else { return self.disk.submit(token, request, now) };
+        let at = self.late.partition_point(|(moment, ..)| *moment <= now + by);
+        self.late.insert(at, (now + by, token, request));
+    }
+
+    fn next_event(&self) -> NextEvent {
+        let late = self.late.front().map(|(moment, ..)| *moment);
+        late.into_iter().chain(self.disk.next_event().moment()).min().into()
+    }
+
+    fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
+        while let Some((moment, token, request)) = self.late.pop_front_if(|(moment, ..)| *moment <= to) {
+            self.disk.submit(token, request, moment);
+        }
+        self.disk.advance(to, completed);
+    }
+
+    fn counters(&self) -> Counters {
+        self.disk.counters()
+    }
+
+    fn reset_counters(&mut self) {
+        self.disk.reset_counters();
+    }
+}
