@@ -264,7 +264,9 @@ mod tests {
     fn a_target_of_a_share_that_is_not_durable_is_never_named() {
         let mut ssd = Profile::load("nvme-share").unwrap().ssd(Some(16 * MIB)).unwrap();
         let (source, targets, page) = (Lpn(0), [Lpn(1), Lpn(2)], Ppn(40));
-        [source, targets[0], targets[1]].map(|owner| ssd.map.change(owner, MapEntry::at(page)));
+        for owner in [source, targets[0], targets[1]] {
+            ssd.map.change(owner, MapEntry::at(page));
+        }
         ssd.log.sharing.extend(targets);
         // The source is being programmed, then it has another page.
         ssd.locked.insert(source.index());

@@ -211,7 +211,8 @@ fn the_size_waits_for_the_last_run_that_is_converted() {
         fs.drop_caches();
         plan.set(&[Late::reads(Cause::Metadata, 1), Late::writes(Cause::Journal, u32::MAX)]);
         runtime.sleep(LATE).await;
-        // The first run waits for the inode now, and perhaps the second for the map; this commit takes what they change.
+        // The first run waits for the inode now, and perhaps the second for the map. This commit takes what they
+        // change.
         fs.fsync(other).await?;
         let left = contents(&port).await?;
         sync.await?;
