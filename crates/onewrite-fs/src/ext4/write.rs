@@ -330,8 +330,8 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Zeros the bytes behind byte `size` in its page: in memory now, and on the device with the transaction of `handle`
-    /// if the mode orders data, otherwise later. The caller is about to change the file's size.
+    /// Zeros the bytes behind byte `size` in its page, in memory now and on the device later: where data are ordered,
+    /// before the transaction of `handle` is durable. The caller is about to change the file's size.
     pub(super) async fn zero_tail(&self, handle: &mut Handle, node: &Rc<Node>, size: u64) -> FsResult<()> {
         let (index, used) = (size / PAGE_BYTES, (size % PAGE_BYTES) as usize);
         let key = page_key(&**node, index);
