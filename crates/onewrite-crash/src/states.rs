@@ -79,8 +79,7 @@ pub(crate) struct Unit {
     is_share: bool,
 }
 
-/// The contents that pages may have instead of their last durable ones, each with its hash; of the first units that are
-/// pending.
+/// For each page of the first `units` pending units: its pending contents, oldest first, each with its hash.
 #[derive(Default)]
 struct Index {
     pages: FxHashMap<Lpn, Vec<(Page, u64)>>,
@@ -102,7 +101,7 @@ pub(crate) struct Walker<'a> {
     hashes: FxHashMap<Lpn, u64>,
     sum: Sum,
     pub(crate) pending: Vec<Unit>,
-    /// Of `pending`, brought up to date where it is asked. A walk without FLUSHes has many units.
+    /// An index of `pending`; [`Walker::newer`] brings it up to date. Without FLUSHes there are very many units.
     index: RefCell<Index>,
     /// FLUSHes under way.
     flushes: Vec<Token>,

@@ -1,4 +1,4 @@
-//! Writes that take a second on an otherwise instant disk: what overtakes them must not be undone by them.
+//! Requests that take a second on an otherwise instant disk: what overtakes them must not be undone by them.
 
 use std::rc::Rc;
 

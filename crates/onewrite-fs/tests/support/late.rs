@@ -1,4 +1,4 @@
-//! A disk that takes some requests in late, and is instant otherwise: what overtakes them must not be undone by them.
+//! A disk on which chosen requests begin late; it is instant otherwise.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

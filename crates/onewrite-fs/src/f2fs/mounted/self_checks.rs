@@ -1,4 +1,4 @@
-//! Brings F2FS into states that a nearly full device rarely comes to, and checks what it does there.
+//! Puts F2FS into states that workloads rarely reach, and checks what it does there.
 
 use std::rc::Rc;
 
