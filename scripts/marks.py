@@ -379,17 +379,24 @@ def broken_in(reports):
     return [arguments for arguments, report in reports.items() if report["violations"]]
 
 
+def reached_by(of_tests, name):
+    """Which tests reach a mark, as `mutants.py --marks` wrote it."""
+    count, fastest = of_tests.get(name, (0, ""))
+    return f": {count}, `{fastest}`" if count else ": **no test**" if of_tests else ""
+
+
 def write_docs(path, table, reports, options):
     """The page, up to its mark by hand, then the last run."""
     head = path.read_text().split(HEAD)[0]
     never = [name for name, row in table.items() if not row["by"]]
+    of_tests = json.loads(options.tests.read_text()) if options.tests else {}
     states = sum(report["states"] or report["judged"] for report in reports.values())
     lines = [
         head + HEAD + "\n",
         f"`scripts/marks.py --states {options.states} --seed {options.seed}`: {len(reports)} runs, {states:,} states.\n"
         f"**{len(table) - len(never)} of {len(table)} marks seen.**\n",
-        "Never seen:\n",
-        *([f"- {name} ({table[name]['room']})" for name in never] or ["nothing"]),
+        f"Never seen{', with how many tests reach it, and the fastest of them' if of_tests else ''}:\n",
+        *([f"- {name} ({table[name]['room']}){reached_by(of_tests, name)}" for name in never] or ["nothing"]),
         "\n## States of each mode\n",
         f"Distinct in each run; {len(broken_in(reports))} runs broke a promise.\n",
         *states_by_mode(reports),
@@ -406,6 +413,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs side by side [%(default)s]")
     parser.add_argument("--only", default="", help="only the runs whose arguments this expression finds")
     parser.add_argument("--docs", help="write the counts into this page, docs/marks.md")
+    parser.add_argument("--tests", type=pathlib.Path, help="tests of marks, as `mutants.py --marks` writes them")
     parser.add_argument("--out", default="out/crash-marks", help="directory of the table of runs [%(default)s]")
     options = parser.parse_args()
     options.binary = str(pathlib.Path(options.binary).resolve())

@@ -101,6 +101,8 @@ pub(crate) struct Walker<'a> {
     hashes: FxHashMap<Lpn, u64>,
     sum: Sum,
     pub(crate) pending: Vec<Unit>,
+    /// How many units of `pending` are under way.
+    under_way: usize,
     /// An index of `pending`; [`Walker::newer`] brings it up to date. Without FLUSHes there are very many units.
     index: RefCell<Index>,
     /// FLUSHes under way.
@@ -136,6 +138,7 @@ impl<'a> Walker<'a> {
             hashes: FxHashMap::default(),
             sum,
             pending: Vec::new(),
+            under_way: 0,
             index: RefCell::default(),
             flushes: Vec::new(),
             log,
@@ -205,6 +208,7 @@ impl<'a> Walker<'a> {
     fn push(&mut self, token: Token, cause: Cause, pages: &[(Lpn, Page)], durable: Durable) {
         let durable_on_completion = durable == Durable::OnCompletion || self.keeps_completed;
         let pages = pages.iter().map(|(lpn, page)| (*lpn, page.clone(), page_hash(page))).collect();
+        self.under_way += 1;
         self.pending.push(Unit {
             pages,
             token,
@@ -224,7 +228,7 @@ impl<'a> Walker<'a> {
     fn complete(&mut self, token: Token) {
         let flushes = self.flushes.len();
         self.flushes.retain(|flush| *flush != token);
-        if self.flushes.len() == flushes && !self.complete_write(token) {
+        if self.flushes.len() == flushes && !self.end_units_of(token, Progress::Completed) {
             return;
         }
         self.index.take();
@@ -241,26 +245,26 @@ impl<'a> Walker<'a> {
                 self.pending.push(unit);
             }
         }
+        self.under_way = self.pending.iter().filter(|unit| unit.progress == Progress::UnderWay).count();
     }
 
-    /// Notes that the units of a request are written; returns whether that makes them durable.
-    fn complete_write(&mut self, token: Token) -> bool {
-        self.units_under_way(token).fold(false, |durable, unit| {
-            unit.progress = Progress::Completed;
-            durable || unit.durable_on_completion
-        })
-    }
-
-    /// The units of a request under way; they are adjacent.
-    fn units_under_way(&mut self, token: Token) -> impl Iterator<Item = &mut Unit> {
-        let is_wanted = move |unit: &Unit| unit.token == token && unit.progress == Progress::UnderWay;
-        let newest_first = self.pending.iter_mut().rev();
-        newest_first.skip_while(move |unit| !is_wanted(unit)).take_while(move |unit| is_wanted(unit))
+    /// Ends the units of a request under way; returns whether one of them is durable on completion.
+    ///
+    /// Looks at no more units than it must: without FLUSHes there are very many.
+    fn end_units_of(&mut self, token: Token, end: Progress) -> bool {
+        let under_way = self.pending.iter_mut().rev().filter(|unit| unit.progress == Progress::UnderWay);
+        let (mut ended, mut durable) = (0, false);
+        for unit in under_way.take(self.under_way).filter(|unit| unit.token == token) {
+            (unit.progress, ended) = (end, ended + 1);
+            durable |= unit.durable_on_completion;
+        }
+        self.under_way -= ended;
+        durable
     }
 
     /// Notes that a request failed. A part of it may have happened; a failed FLUSH covers nothing.
     fn fail(&mut self, token: Token) {
-        self.units_under_way(token).for_each(|unit| unit.progress = Progress::Failed);
+        self.end_units_of(token, Progress::Failed);
         self.flushes.retain(|flush| *flush != token);
         self.pending.iter_mut().for_each(|unit| unit.covered_by.retain(|flush| *flush != token));
     }
