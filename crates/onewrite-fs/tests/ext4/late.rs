@@ -225,3 +225,24 @@ fn the_size_waits_for_the_last_run_that_is_converted() {
     let last = found.get(300 * PAGE_SIZE..).unwrap_or_default();
     assert!(last.iter().all(|byte| *byte == 1), "{} bytes, the last page without its content", found.len());
 }
+
+#[test]
+fn a_directory_block_that_leaves_memory_before_it_gets_a_name_is_loaded_again() {
+    let options = MountOptions { checkpoint_age: Nanos::from_millis(10), ..MountOptions::new(Mode::Ordered) };
+    on_late_disk(options, |fs, port, plan| async move {
+        create(&fs, b"there").await?;
+        fs.sync().await?;
+        port.runtime().sleep(LATE).await;
+        fs.drop_caches();
+        assert!(fs.lookup(fs.root(), b"new").await.is_err(), "its search loads the block");
+        // The bitmap of inodes, say.
+        plan.set(&[Late::reads(Cause::Metadata, 1)]);
+        let creator = Rc::clone(&fs);
+        let made = port.runtime().start(async move { create(&creator, b"new").await });
+        port.runtime().sleep(Nanos::from_millis(1)).await;
+        fs.drop_caches();
+        let made = made.await?;
+        assert_eq!(fs.lookup(fs.root(), b"new").await?, made);
+        Ok(())
+    });
+}

@@ -1,5 +1,5 @@
-//! Cleaning in quiet times beside requests that take long: nothing that was written is lost, and nothing that was cut
-//! off comes back.
+//! Cleaning in quiet times, and checkpoints that free segments, beside requests that take long: nothing that was written
+//! is lost, and nothing that was cut off comes back.
 
 use std::rc::Rc;
 
@@ -96,6 +96,34 @@ fn cleaning_waits_for_a_truncation_that_is_under_way() {
         resize(&fs, file, 2_400 * PAGE).await?;
         for at in [2_000, 2_010, 2_019] {
             assert_eq!(page(&fs, file, at).await?, [0; PAGE as usize], "page {at} is a hole");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn nothing_is_written_to_a_freed_segment_before_its_trim() {
+    // All pages may be dirty at once.
+    let options = F2fsOptions { cache_pages: 100_000, ..F2fsOptions::default() };
+    on_late_disk(options, |fs, port, plan| async move {
+        let old = fs.create(fs.root(), b"old", NewNode::FILE).await?;
+        write(&fs, old, 0..16_000, 1).await?;
+        let filler = fs.create(fs.root(), b"filler", NewNode::FILE).await?;
+        write(&fs, filler, 0..30_000, 2).await.expect_err("the disk is full");
+        fs.sync().await?;
+        fs.unlink(fs.root(), b"old").await?;
+        let new = fs.create(fs.root(), b"new", NewNode::FILE).await?;
+        // More than the segments that are free without those of `old`.
+        write(&fs, new, 0..14_000, 3).await?;
+        plan.set(&[Late::trims(Cause::Checkpoint, u32::MAX)]);
+        let syncer = Rc::clone(&fs);
+        let checkpoint = port.runtime().start(async move { syncer.fsync(syncer.root()).await });
+        port.runtime().sleep(Nanos::from_millis(1)).await;
+        fs.fsync(new).await?;
+        checkpoint.await?;
+        fs.drop_caches();
+        for at in 0..14_000 {
+            assert_eq!(page(&fs, new, at).await?, [3; PAGE as usize], "page {at}");
         }
         Ok(())
     });

@@ -58,6 +58,10 @@ pub struct TinyLog {
     pub refuses_to_prepare: Cell<bool>,
     /// Targets to name until one is refused; `None` if none is to be.
     pub targets_left: Cell<Option<u32>>,
+    /// Targets to name until a checkpoint begins; `None` if none is to. It ends when somebody waits for that.
+    pub targets_to_checkpoint: Cell<Option<u32>>,
+    /// Runs that have a block and have not ended.
+    under_way: Cell<u32>,
     /// Whether pages have a place on the device.
     pub has_places: Cell<bool>,
 }
@@ -95,6 +99,11 @@ impl Backing for TinyLog {
             return Err(FsError::Invalid("a target that is to fail".into()));
         }
         self.targets_left.set(left.map(|left| left - 1));
+        let to_checkpoint = self.targets_to_checkpoint.get();
+        if to_checkpoint == Some(0) {
+            return Ok(Target::Later);
+        }
+        self.targets_to_checkpoint.set(to_checkpoint.map(|left| left - 1));
         if !self.has_places.get() {
             return Ok(Target::Nowhere);
         }
@@ -102,11 +111,18 @@ impl Backing for TinyLog {
         Ok(Target::Room { count, found: () })
     }
 
+    async fn until_open(&self) {
+        assert_eq!(self.under_way.get(), 0, "the checkpoint waits for what is under way");
+        self.targets_to_checkpoint.set(None);
+    }
+
     fn assign(&self, _file: &TinyFile, run: Range<u64>, _found: &()) -> BlockNo {
+        self.under_way.set(self.under_way.get() + 1);
         BlockNo(self.head.replace(self.head.get() + run.end - run.start))
     }
 
     fn finished(&self, file: &TinyFile, run: &Run<()>, outcome: Outcome) {
+        self.under_way.set(self.under_way.get() - 1);
         if outcome == Outcome::Failed {
             return;
         }
@@ -132,6 +148,8 @@ impl TinyLog {
             sent: RefCell::default(),
             refuses_to_prepare: Cell::default(),
             targets_left: Cell::default(),
+            targets_to_checkpoint: Cell::default(),
+            under_way: Cell::default(),
             has_places: Cell::new(true),
         });
         let evictor = Rc::clone(&tiny);

@@ -101,6 +101,19 @@ fn a_read_that_waits_for_a_direct_write_goes_on_and_its_read_ahead_takes_no_old_
 }
 
 #[test]
+fn a_direct_write_waits_for_a_checkpoint_with_nothing_under_way() {
+    run(disk(), PagesOptions::default(), |tiny| async move {
+        let file = tiny.make(1);
+        tiny.targets_to_checkpoint.set(Some(1));
+        // More than one run.
+        tiny.write_direct(&file, 0, vec![Page::from_slice(&[2; PAGE_SIZE]); 20]).await?;
+        assert_eq!(tiny.targets_to_checkpoint.get(), None, "it met the checkpoint");
+        assert_eq!(tiny.read(&file, 0, 20 * PAGE_BYTES, BUFFERED).await?, [2; 20 * PAGE_SIZE]);
+        Ok(())
+    });
+}
+
+#[test]
 fn a_write_error_that_nobody_saw_outlives_a_direct_write() {
     run(
         Box::new(Faulty::new(disk(), FaultPlan::of(Fault::Page(Lpn(2))))),

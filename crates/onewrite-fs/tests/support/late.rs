@@ -15,6 +15,7 @@ pub const LATE: Nanos = Nanos::from_secs(1);
 enum Kind {
     Write,
     Read,
+    Trim,
 }
 
 /// Requests that are late: the next `left` of a kind and a cause.
@@ -33,6 +34,10 @@ impl Late {
 
     pub fn reads(cause: Cause, left: u32) -> Late {
         Late { kind: Kind::Read, ..Late::writes(cause, left) }
+    }
+
+    pub fn trims(cause: Cause, left: u32) -> Late {
+        Late { kind: Kind::Trim, ..Late::writes(cause, left) }
     }
 
     pub fn by(self, by: Nanos) -> Late {
@@ -54,6 +59,7 @@ impl Plan {
         let kind = match request.operation {
             Operation::Write { .. } => Kind::Write,
             Operation::Read { .. } => Kind::Read,
+            Operation::Trim { .. } => Kind::Trim,
             _ => return None,
         };
         let mut plan = self.0.borrow_mut();
