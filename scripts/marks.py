@@ -379,10 +379,17 @@ def broken_in(reports):
     return [arguments for arguments, report in reports.items() if report["violations"]]
 
 
-def reached_by(of_tests, name):
-    """Which tests reach a mark, as `mutants.py --marks` wrote it."""
-    count, fastest = of_tests.get(name, (0, ""))
-    return f": {count}, `{fastest}`" if count else ": **no test**" if of_tests else ""
+def never_seen(never, table, of_tests):
+    """The marks that no run saw; with the tests that reach them, as `mutants.py --marks` wrote it."""
+    if not of_tests:
+        yield "Never seen:\n"
+        yield from [f"- {name} ({table[name]['room']})" for name in never] or ["nothing"]
+        return
+    yield "Never seen by these runs, with how many tests reach each, and the fastest of them:\n"
+    yield "| mark | part | tests | fastest |\n|---|---|---|---|"
+    for name in never:
+        count, fastest = of_tests.get(name, (0, ""))
+        yield f"| {name} | {table[name]['room']} | {count or '**none**'} | {fastest and f'`{fastest}`'} |"
 
 
 def write_docs(path, table, reports, options):
@@ -395,8 +402,7 @@ def write_docs(path, table, reports, options):
         head + HEAD + "\n",
         f"`scripts/marks.py --states {options.states} --seed {options.seed}`: {len(reports)} runs, {states:,} states.\n"
         f"**{len(table) - len(never)} of {len(table)} marks seen.**\n",
-        f"Never seen{', with how many tests reach it, and the fastest of them' if of_tests else ''}:\n",
-        *([f"- {name} ({table[name]['room']}){reached_by(of_tests, name)}" for name in never] or ["nothing"]),
+        *never_seen(never, table, of_tests),
         "\n## States of each mode\n",
         f"Distinct in each run; {len(broken_in(reports))} runs broke a promise.\n",
         *states_by_mode(reports),
