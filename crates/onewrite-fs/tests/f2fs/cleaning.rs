@@ -1,5 +1,5 @@
-//! Cleaning in quiet times, and checkpoints that free segments, beside requests that take long: nothing that was written
-//! is lost, and nothing that was cut off comes back.
+//! Cleaning in quiet times, and checkpoints that free segments, beside requests that take long: nothing that was
+//! written is lost, and nothing that was cut off comes back.
 
 use std::rc::Rc;
 
