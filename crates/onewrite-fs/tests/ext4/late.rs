@@ -235,7 +235,7 @@ fn a_directory_block_that_leaves_memory_before_it_gets_a_name_is_loaded_again() 
         port.runtime().sleep(LATE).await;
         fs.drop_caches();
         assert!(fs.lookup(fs.root(), b"new").await.is_err(), "its search loads the block");
-        // The bitmap of inodes, say.
+        // The next read of metadata, of a bitmap or an inode, takes a second.
         plan.set(&[Late::reads(Cause::Metadata, 1)]);
         let creator = Rc::clone(&fs);
         let made = port.runtime().start(async move { create(&creator, b"new").await });
