@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use onewrite_block::{Cause, DevicePort, Nanos};
+use onewrite_block::{Cause, DevicePort, Geometry, Nanos, RamDisk};
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions};
 use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 
@@ -77,6 +77,37 @@ fn a_page_on_its_way_over_its_block_is_not_cleaned_by_share() {
         sync.await?;
         fs.drop_caches();
         assert_eq!(page(&fs, file, 105).await?, [3; PAGE as usize], "what was synced");
+        Ok(())
+    });
+}
+
+/// The flusher has begun to write what cleaning moved, when cleaning ends and lets the fsync go on.
+#[test]
+fn an_fsync_waits_for_what_cleaning_moved_meanwhile() {
+    let plan = Plan::default();
+    let disk = LateDisk::new(new_disk(160 * MIB), &plan);
+    // No checkpoint asks for its turn before the fsync does.
+    let options = F2fsOptions { checkpoint_interval: Nanos::from_secs(10_000), ..F2fsOptions::default() };
+    let (commits, left) = with_mount(disk, options.clone(), Left::AsItIs, |fs, port| async move {
+        let file = aged(&fs, 2_400, 100..120).await?;
+        // Cleaning reads sixteen pages, moves them, and reads the others.
+        plan.set(&[
+            Late::reads(Cause::Data, u32::MAX).by(VERY_LATE),
+            Late::writes(Cause::Cleaning, 1).by(Nanos::from_secs(1_000)),
+        ]);
+        port.runtime().sleep(Nanos::from_secs(70)).await;
+        fs.fsync(file).await?;
+        assert!(cleaned(&fs) > 0, "nothing was cleaned meanwhile");
+        Ok(fs.counters().commits)
+    });
+    assert!(commits > 0, "the fsync wrote no nodes");
+    let shown = image(left);
+    let disk = Box::new(RamDisk::with_image(shown.clone(), Geometry::plain("ram", shown.pages())));
+    with_mount(disk, options, Left::Unmounted, |fs, _| async move {
+        let file = fs.lookup(fs.root(), b"file").await?;
+        for at in 100..120 {
+            assert_eq!(page(&fs, file, at).await?, [1; PAGE as usize], "page {at} behind a cut");
+        }
         Ok(())
     });
 }

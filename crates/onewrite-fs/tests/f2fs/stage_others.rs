@@ -1,15 +1,18 @@
 //! What a sync of one file takes along of others: a transaction has all inodes so far, so content that moved goes with
 //! them. And what it must not take: more than the image has room for.
 
-use onewrite_block::{Lpn, Nanos};
+use onewrite_block::{Cause, Lpn, Nanos};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
-use onewrite_fs::{Allocation, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{
+    Allocation, AttributeManner, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position,
+};
 
 use super::full::inline_disk;
 use super::stage::{
     MIB, after, again, crashed, discarding, empty, get, put, run_on_both_with, staged, viewed, with_both, with_both_at,
 };
 use crate::support::f2fs_volume::{Left, assert_clean, new_disk, new_staged_disk, with_mount};
+use crate::support::late::{Late, LateDisk, Plan};
 use crate::support::volume::image;
 
 const PAGE: u64 = 4096;
@@ -155,4 +158,24 @@ fn an_area_that_is_given_up_is_not_applied() {
         fs.unmount().await
     });
     assert_clean(&image(given_up.expect("it is given up").0));
+}
+
+/// What was staged of it is no page of any file from then on, and a checkpoint would miss it.
+#[test]
+fn a_removal_that_cannot_read_the_attributes_leaves_nothing_staged() {
+    let plan = Plan::default();
+    let disk = LateDisk::new(new_staged_disk(64 * MIB + MIB, MIB), &plan);
+    let ((), left) = with_mount(disk, F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        let file = put(&fs, "file", 0, &[1; 100]).await?;
+        fs.set_extended_attribute(file, b"user.x", Some(&[7; 3000]), AttributeManner::Either).await?;
+        fs.sync().await?;
+        overwrite(&fs, file, 100, &[2; 100]).await?;
+        fs.fsync(file).await?;
+        fs.drop_caches();
+        fs.lookup(fs.root(), b"file").await?;
+        plan.set(&[Late::failing_reads(Cause::Metadata, 1)]);
+        fs.unlink(fs.root(), b"file").await.expect_err("its attributes cannot be read");
+        fs.sync().await
+    });
+    assert_clean(&image(left));
 }

@@ -1,11 +1,11 @@
-//! A disk on which chosen requests begin late; it is instant otherwise.
+//! A disk on which chosen requests begin late, or fail; it is instant otherwise.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use onewrite_block::{
-    Cause, Completion, Counters, Device, Geometry, Nanos, NextEvent, Operation, RamDisk, Request, Token,
+    Cause, Completion, Counters, Device, DeviceError, Geometry, Nanos, NextEvent, Operation, RamDisk, Request, Token,
 };
 
 /// Time by which a request is late.
@@ -25,15 +25,21 @@ pub struct Late {
     cause: Cause,
     left: u32,
     by: Nanos,
+    fails: bool,
 }
 
 impl Late {
     pub fn writes(cause: Cause, left: u32) -> Late {
-        Late { kind: Kind::Write, cause, left, by: LATE }
+        Late { kind: Kind::Write, cause, left, by: LATE, fails: false }
     }
 
     pub fn reads(cause: Cause, left: u32) -> Late {
         Late { kind: Kind::Read, ..Late::writes(cause, left) }
+    }
+
+    /// They fail at once.
+    pub fn failing_reads(cause: Cause, left: u32) -> Late {
+        Late { by: Nanos(0), fails: true, ..Late::reads(cause, left) }
     }
 
     pub fn trims(cause: Cause, left: u32) -> Late {
@@ -54,8 +60,8 @@ impl Plan {
         self.0.replace(late.to_vec());
     }
 
-    /// Time by which a request is late; counts it.
-    fn take(&self, request: &Request) -> Option<Nanos> {
+    /// How a request is late; counts it.
+    fn take(&self, request: &Request) -> Option<Late> {
         let kind = match request.operation {
             Operation::Write { .. } => Kind::Write,
             Operation::Read { .. } => Kind::Read,
@@ -66,7 +72,7 @@ impl Plan {
         let is_meant = |late: &&mut Late| late.left > 0 && (late.kind, late.cause) == (kind, request.cause);
         let late = plan.iter_mut().find(is_meant)?;
         late.left -= 1;
-        Some(late.by)
+        Some(*late)
     }
 }
 
@@ -75,7 +81,7 @@ pub struct LateDisk {
     disk: RamDisk,
     plan: Plan,
     /// The next to be taken in comes first.
-    late: VecDeque<(Nanos, Token, Request)>,
+    late: VecDeque<(Nanos, Token, Request, Late)>,
 }
 
 impl LateDisk {
@@ -90,9 +96,9 @@ impl Device for LateDisk {
     }
 
     fn submit(&mut self, token: Token, request: Request, now: Nanos) {
-        let Some(by) = self.plan.take(&request) else { return self.disk.submit(token, request, now) };
-        let at = self.late.partition_point(|(moment, ..)| *moment <= now + by);
-        self.late.insert(at, (now + by, token, request));
+        let Some(how) = self.plan.take(&request) else { return self.disk.submit(token, request, now) };
+        let at = self.late.partition_point(|(moment, ..)| *moment <= now + how.by);
+        self.late.insert(at, (now + how.by, token, request, how));
     }
 
     fn next_event(&self) -> NextEvent {
@@ -101,8 +107,11 @@ impl Device for LateDisk {
     }
 
     fn advance(&mut self, to: Nanos, completed: &mut Vec<Completion>) {
-        while let Some((moment, token, request)) = self.late.pop_front_if(|(moment, ..)| *moment <= to) {
-            self.disk.submit(token, request, moment);
+        while let Some((moment, token, request, how)) = self.late.pop_front_if(|(moment, ..)| *moment <= to) {
+            match how.fails {
+                true => completed.push(Completion { token, outcome: Err(failure(&request)) }),
+                false => self.disk.submit(token, request, moment),
+            }
         }
         self.disk.advance(to, completed);
     }
@@ -113,5 +122,12 @@ impl Device for LateDisk {
 
     fn reset_counters(&mut self) {
         self.disk.reset_counters();
+    }
+}
+
+fn failure(request: &Request) -> DeviceError {
+    match request.operation {
+        Operation::Read { start, .. } => DeviceError::ReadFailed { page: start },
+        _ => DeviceError::FlushFailed,
     }
 }

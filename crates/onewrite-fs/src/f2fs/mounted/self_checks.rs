@@ -5,17 +5,22 @@ use std::rc::Rc;
 use onewrite_block::{Choices, Executor, Geometry, Image, MIB, PAGE_SIZE, RamDisk};
 
 use super::volume::Volume;
-use super::{F2fs, F2fsOptions};
+use super::{F2fs, F2fsOptions, LogMode};
 use crate::api::{FileSystem, FileView, FsResult, Manner, NewNode, Position};
 use crate::content::Content;
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::sit::LogKind;
+use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::{Nid, SegmentNo};
 use crate::f2fs::mkfs::{MkfsOptions, plan};
-use crate::f2fs::space::Prepared;
+use crate::f2fs::space::{Owner, Prepared, Space};
 
 /// Runs `work` on a new, mounted file system, which stays as it is then.
 fn on_mount<T: 'static>(work: impl AsyncFnOnce(&F2fs) -> FsResult<T> + 'static) -> T {
+    on_mount_with(F2fsOptions::default(), work)
+}
+
+fn on_mount_with<T: 'static>(mounted: F2fsOptions, work: impl AsyncFnOnce(&F2fs) -> FsResult<T> + 'static) -> T {
     let mut options = MkfsOptions::new(64 * MIB, &mut Choices::new(1));
     options.device_is_zeroed = true;
     let pages = 64 * MIB / PAGE_SIZE as u64;
@@ -23,7 +28,7 @@ fn on_mount<T: 'static>(work: impl AsyncFnOnce(&F2fs) -> FsResult<T> + 'static) 
     plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(block.page(), page));
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Box::new(disk));
-    let whole = async move { work(&F2fs::mount(port, F2fsOptions::default()).await?).await };
+    let whole = async move { work(&F2fs::mount(port, mounted).await?).await };
     executor.block_on(whole).expect("nothing halts").expect("no error")
 }
 
@@ -80,6 +85,32 @@ fn a_segment_in_which_a_full_log_stands_is_not_free() {
         let prepared = Prepared { segment, owners: Box::new([0; PAGE_SIZE]) };
         assert!(volume.space.borrow_mut().move_log(LogKind::ColdNode, prepared));
         assert!(!is_free(volume, segment), "another log may enter it");
+        Ok(())
+    });
+}
+
+/// Blocks beyond the reserve that content leaves while so many pages are staged, and it is none of them.
+fn blocks_left(space: &mut Space, staged: usize) -> usize {
+    let owner = Owner { summary: Summary { nid: Nid::NONE, slot: 0 }, version: 0 };
+    let has_room = |space: &mut Space| space.room_for_content(LogKind::WarmData, 1, false, staged) > 0;
+    has_room(space);
+    space.look_again();
+    while has_room(space) {
+        space.take(LogKind::WarmData, owner);
+    }
+    space.open_blocks()
+}
+
+/// The next checkpoint brings in what only the staging area has.
+#[test]
+fn on_whole_ground_other_content_leaves_staged_pages_their_room() {
+    let options = F2fsOptions { log_mode: LogMode::Lfs, ..F2fsOptions::default() };
+    on_mount_with(options, async |fs| {
+        let mut space = fs.volume().space.borrow_mut();
+        let segment = SEGMENT_BLOCKS as usize;
+        for (staged, left) in [(2 * segment + 1, 3 * segment), (segment, segment), (0, 0)] {
+            assert_eq!(blocks_left(&mut space, staged), left, "{staged} pages are staged");
+        }
         Ok(())
     });
 }
