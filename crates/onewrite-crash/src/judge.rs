@@ -41,7 +41,7 @@ use onewrite_block::Page;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use combinations::{COMBINATIONS_MAX, FAILED_COMBINATIONS_MAX, combinations};
+use combinations::{COMBINATIONS_MAX, FAILED_COMBINATIONS_MAX, are_more, combinations};
 use cuts::Cuts;
 pub(crate) use of_steps::changes;
 use of_steps::{is_beside_content, lingers, sized};
@@ -158,6 +158,8 @@ pub(crate) struct Judge<'a> {
     history: &'a History,
     /// Operations that have no end.
     failed: Vec<usize>,
+    /// Whether somewhere more operations are under way than all combinations of their steps are candidates.
+    lacks_candidates: bool,
     /// The tree after each number of ended operations.
     trees: Vec<Tree>,
     candidates: Vec<Candidate>,
@@ -204,6 +206,7 @@ impl<'a> Judge<'a> {
             tears: options.tears(),
             history,
             failed: (0..).zip(&history.operations).filter(|(_, it)| it.end.is_none()).map(|(index, _)| index).collect(),
+            lacks_candidates: false,
             trees: Vec::new(),
             candidates: Vec::new(),
             listings: RefCell::default(),
@@ -266,6 +269,7 @@ impl<'a> Judge<'a> {
         let has_failed = under_way.iter().any(|op| self.operation(*op).failed.is_some());
         let most = if has_failed { FAILED_COMBINATIONS_MAX } else { COMBINATIONS_MAX };
         let counts: Vec<usize> = under_way.iter().map(|op| self.operation(*op).steps.len()).collect();
+        self.lacks_candidates |= are_more(&counts, most);
         let (mut ways, steps) = (Ways::new(tree), self.steps_of(under_way));
         for way in combinations(&counts, most) {
             let Some(tree) = ways.tree(&steps, &way) else { continue };

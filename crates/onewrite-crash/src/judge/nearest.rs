@@ -1,8 +1,8 @@
 //! Nearest: which steps of the operations under way are done, seen from the tree that was found.
 //!
-//! An operation that failed is under way for ever, and where blocks run out each page of a write is a step. So of
-//! several such operations there are more combinations than can be tried in advance. Each one changes paths of its own,
-//! so the tree that was found tells of each how far it came.
+//! An operation that failed is under way for ever, and where blocks run out each page of a write is a step; and sixteen
+//! tasks may all wait. So there may be more combinations of such operations than can be tried in advance. Each one
+//! changes paths of its own, so the tree that was found tells of each how far it came.
 
 use super::{Candidate, Judge};
 use crate::model::{Item, Listing};
@@ -10,9 +10,10 @@ use crate::recovery::Found;
 use crate::subject::Keeps;
 
 impl Judge<'_> {
-    /// Whether parts of operations under way, some of which failed, explain a tree that no candidate matches.
+    /// Whether parts of operations under way explain a tree that no candidate matches, if some of them failed, or not
+    /// all combinations are candidates.
     pub(super) fn is_explained(&self, found: &Found, happened: usize) -> bool {
-        if self.failed.is_empty() {
+        if self.failed.is_empty() && !self.lacks_candidates {
             return false;
         }
         let (obligations, ended) = (&self.obligations[happened], self.history.ended());
@@ -25,14 +26,14 @@ impl Judge<'_> {
     /// Takes as many steps of each operation as bring the tree nearest to that which was found.
     fn nearest(&self, (prefix, ended): (usize, &[usize]), found: &Found, happened: usize) -> (Candidate, Listing) {
         let (mut tree, mut partial) = (self.trees[prefix].clone(), Vec::new());
-        let mut distance = tree.listing().distance(&found.listing, self.compared());
+        let mut distance = self.distance(&tree.listing(), found);
         for operation in self.under_way(happened, prefix, ended) {
             let (mut further, mut taken) = (tree.clone(), 0);
             for (count, step) in (1..).zip(&self.operation(operation).steps) {
                 if further.apply(step).is_none() {
                     break;
                 }
-                let now = further.listing().distance(&found.listing, self.compared());
+                let now = self.distance(&further.listing(), found);
                 if now < distance {
                     (distance, taken, tree) = (now, count, further.clone());
                 }
@@ -42,6 +43,13 @@ impl Judge<'_> {
         let listing = tree.listing();
         let (full, shape, skeleton) = (listing.full_hash(), listing.shape_hash(), listing.skeleton_hash());
         (Candidate { prefix, partial, full, shape, skeleton }, listing)
+    }
+
+    /// How far a tree is from the one that was found: in what the mode promises to be that of a prefix; then in sizes,
+    /// which may lag under delayed allocation, but are all that a truncation or a shift changes.
+    fn distance(&self, listing: &Listing, found: &Found) -> (usize, usize) {
+        let by = |of: fn(&Item) -> u64| listing.distance(&found.listing, of);
+        (by(self.compared()), if self.promises.delays { by(Item::shape_hash) } else { 0 })
     }
 
     /// What of an item the mode promises to be that of a prefix.

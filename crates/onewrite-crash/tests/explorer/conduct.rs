@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onewrite_block::{Cause, Completion, Device, DeviceError, Lpn, MIB, Operation, Page, Request, Token};
+use onewrite_block::{Cause, Completion, Device, DeviceError, Lpn, MIB, Nanos, Operation, Page, Request, Token};
 use onewrite_crash::{
     Alter, Altered, BaseImage, CrashPlan, ExploreOptions, Ext4Subject, F2fsSubject, Promise, Report, Subject,
     Violation, Workload, WorkloadSpec, crash, replay,
@@ -152,4 +152,23 @@ fn slow_requests_break_no_promise() {
         let report = crash(SOUND, workloads, CrashPlan::new(&options), |_| ()).expect("the run");
         assert!(report.is_sound() && report.states >= 2_000, "{report:?}");
     }
+}
+
+/// More operations at once than all combinations of their steps could be tried in advance: the tree that was found
+/// tells which are done. A commit may have some of the shifts and not the others.
+#[test]
+fn shifts_of_ten_tasks_at_once_are_there_one_by_one() {
+    let files: Vec<String> = (0..10).map(|task| format!("create /{task}; write /{task} 0 30000 {task}")).collect();
+    let task = |task| format!("truncate /{task} 22880; insert /{task} 0 4096; append /{task} 100 1");
+    let tasks: Vec<String> = (0..10).map(task).collect();
+    let spec: WorkloadSpec =
+        format!("script:{}; sync >> {}", files.join("; "), tasks.join(" | ")).parse().expect("a workload");
+    let options = ExploreOptions {
+        slow_one_in: 3,
+        commit_interval: Nanos::from_millis(1),
+        states_max: 1_000,
+        ..ExploreOptions::default()
+    };
+    let report = crash(SOUND, spec.workloads(&SOUND, 1), CrashPlan::new(&options), |_| ()).expect("the run");
+    assert!(report.is_sound() && report.states > 400, "{:#?}", report.violations);
 }
