@@ -27,7 +27,8 @@ impl Judge<'_> {
     fn nearest(&self, (prefix, ended): (usize, &[usize]), found: &Found, happened: usize) -> (Candidate, Listing) {
         let (mut tree, mut partial) = (self.trees[prefix].clone(), Vec::new());
         let mut distance = self.distance(&tree.listing(), found);
-        for operation in self.under_way(happened, prefix, ended) {
+        let stop = ended.get(prefix).and_then(|next| self.operation(*next).end).unwrap_or(happened);
+        for operation in self.under_way(stop.min(happened), prefix, ended) {
             let (mut further, mut taken) = (tree.clone(), 0);
             for (count, step) in (1..).zip(&self.operation(operation).steps) {
                 if further.apply(step).is_none() {

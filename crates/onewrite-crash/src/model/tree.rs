@@ -254,7 +254,7 @@ impl Tree {
             Step::Remove { directory, name } => drop(self.names(*directory)?.remove(name)?),
             Step::Rename { from, to, manner } => self.rename(from, to, *manner)?,
             Step::Link { node, directory, name } => {
-                let node = *node;
+                let node = self.nodes.contains_key(node).then_some(*node)?;
                 self.names(*directory)?.insert(name.clone(), node);
             }
             Step::Atomic(steps) => {
