@@ -154,6 +154,7 @@ SETUPS = [
     ("unpadded", 0.3, "lives:40 --mode MODE"),
     ("unpadded", 0.2, "full-log:20 --mode MODE --cache-pages 1024 --checkpoint-age 60s"),
     ("unpadded", 0.2, "random-all:60 --mode MODE --slow-one-in 6"),
+    ("unpadded", 0.2, "random-all:80 --mode MODE --slow-one-in 3 --commit-interval 1ms --checkpoint-age 5ms"),
     ("all", 0.2, "open_files --mode MODE"),
     ("drafts", 0.2, "logged_content --mode MODE --checkpoint-age 100s"),
     ("some", 0.2, "many_names --mode MODE"),
