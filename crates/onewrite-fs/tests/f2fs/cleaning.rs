@@ -88,7 +88,7 @@ fn an_fsync_waits_for_what_cleaning_moved_meanwhile() {
     let disk = LateDisk::new(new_disk(160 * MIB), &plan);
     // No checkpoint asks for its turn before the fsync does.
     let options = F2fsOptions { checkpoint_interval: Nanos::from_secs(10_000), ..F2fsOptions::default() };
-    let (commits, left) = with_mount(disk, options.clone(), Left::AsItIs, |fs, port| async move {
+    let (commits, left) = with_mount(disk, options, Left::AsItIs, |fs, port| async move {
         let file = aged(&fs, 2_400, 100..120).await?;
         // Cleaning reads sixteen pages, moves them, and reads the others.
         plan.set(&[
