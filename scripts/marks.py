@@ -89,6 +89,13 @@ def scarce():
     return f"create /a; {write(0, 2800, 1)} >> {before} >> {'; '.join(rounds[2:])}"
 
 
+def quiet_cleaning():
+    """A segment with twenty pages left on an F2FS of 160 MiB, of which less than a third is free; then quiet times."""
+    aged = "write /a 0 9830400 1; create /f; write /f 0 81920000 2; sync; write /a 0 409600 3; write /a 491520 9338880 3"
+    return f"create /a; create /n; {aged}; sync >> pause 31000; append /n 100 1; fsync /n; pause 40000; " \
+        "write /a 409600 16384 9; fsync /a; pause 61000; append /n 100 2; fsync /n"
+
+
 def small_area():
     """More records in one sync than a staging area of 256 KiB takes, then syncs that fill it one by one."""
     parts = lambda pages, seed: "; ".join(f"write /a {page * 4096 + 100} 2000 {seed}" for page in pages)
@@ -129,8 +136,8 @@ def whole_flash_blocks():
 
 
 SCRIPTS = {script.__name__: script for script in
-           [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, small_area,
-            deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group, whole_flash_blocks]}
+           [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, quiet_cleaning,
+            small_area, deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group, whole_flash_blocks]}
 
 # Makes groups of 32 MiB.
 SMALL_GROUPS = "mke2fs -q -F -t ext4 -b 4096 -g 8192"
@@ -189,6 +196,8 @@ SETUPS = [
     ("one", 0.2, "random-all:80 --fs f2fs --device nvme-share --clean share"),
     ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s"),
     ("one", 0.2, "scarce --fs f2fs --cache-pages 1024 --commit-interval 5s --clean share"),
+    ("one", 0.02, "quiet_cleaning --fs f2fs --size 160MiB --commit-interval 100s"),
+    ("one", 0.02, "quiet_cleaning --fs f2fs --size 160MiB --commit-interval 100s --clean share --device nvme-share"),
     ("one", 0.5, "atomic:60 --fs f2fs"),
     ("one", 0.2, "atomic:60 --fs f2fs --torn-pages"),
     ("one", 0.2, "random-all:80 --fs f2fs --ipu 16"),
