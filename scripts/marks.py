@@ -91,8 +91,9 @@ def scarce():
 
 def quiet_cleaning():
     """A segment with twenty pages left on an F2FS of 160 MiB, of which less than a third is free; then quiet times."""
-    aged = "write /a 0 9830400 1; create /f; write /f 0 81920000 2; sync; write /a 0 409600 3; write /a 491520 9338880 3"
-    return f"create /a; create /n; {aged}; sync >> pause 31000; append /n 100 1; fsync /n; pause 40000; " \
+    made = "create /a; create /n; write /a 0 9830400 1; create /f; write /f 0 81920000 2; sync"
+    aged = "write /a 0 409600 3; write /a 491520 9338880 3"
+    return f"{made}; {aged}; sync >> pause 31000; append /n 100 1; fsync /n; pause 40000; " \
         "write /a 409600 16384 9; fsync /a; pause 61000; append /n 100 2; fsync /n"
 
 
@@ -137,7 +138,8 @@ def whole_flash_blocks():
 
 SCRIPTS = {script.__name__: script for script in
            [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, quiet_cleaning,
-            small_area, deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group, whole_flash_blocks]}
+            small_area, deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group,
+            whole_flash_blocks]}
 
 # Makes groups of 32 MiB.
 SMALL_GROUPS = "mke2fs -q -F -t ext4 -b 4096 -g 8192"
