@@ -4,6 +4,7 @@
 //! tasks may all wait. So there may be more combinations of such operations than can be tried in advance. Each one
 //! changes paths of its own, so the tree that was found tells of each how far it came.
 
+use super::ways::Ways;
 use super::{Candidate, Judge};
 use crate::model::{Item, Listing};
 use crate::recovery::Found;
@@ -23,25 +24,35 @@ impl Judge<'_> {
         })
     }
 
-    /// Takes as many steps of each operation as bring the tree nearest to that which was found.
+    /// Takes as many steps of each operation as bring the tree nearest to that which was found, again and again until
+    /// none brings it nearer.
     fn nearest(&self, (prefix, ended): (usize, &[usize]), found: &Found, happened: usize) -> (Candidate, Listing) {
-        let (mut tree, mut partial) = (self.trees[prefix].clone(), Vec::new());
-        let mut distance = self.distance(&tree.listing(), found);
         let stop = ended.get(prefix).and_then(|next| self.operation(*next).end).unwrap_or(happened);
-        for operation in self.under_way(stop.min(happened), prefix, ended) {
-            let (mut further, mut taken) = (tree.clone(), 0);
-            for (count, step) in (1..).zip(&self.operation(operation).steps) {
-                if further.apply(step).is_none() {
-                    break;
-                }
-                let now = self.distance(&further.listing(), found);
-                if now < distance {
-                    (distance, taken, tree) = (now, count, further.clone());
+        let operations = self.under_way(stop.min(happened), prefix, ended);
+        let (base, steps) = (&self.trees[prefix], self.steps_of(&operations));
+        let (mut tree, mut way) = (base.clone(), vec![0; operations.len()]);
+        let mut distance = self.distance(&tree.listing(), found);
+        loop {
+            let before = distance;
+            for (steps, taken) in steps.iter().zip(&mut way) {
+                let mut further = tree.clone();
+                for (count, step) in (*taken + 1..).zip(&steps[*taken..]) {
+                    if further.apply(step).is_none() {
+                        break;
+                    }
+                    let now = self.distance(&further.listing(), found);
+                    if now < distance {
+                        (distance, *taken, tree) = (now, count, further.clone());
+                    }
                 }
             }
-            partial.extend((taken > 0).then_some((operation, taken)));
+            if distance == before {
+                break;
+            }
         }
-        let listing = tree.listing();
+        // In the order in which the operations ended.
+        let listing = Ways::new(base).tree(&steps, &way).unwrap_or_else(|| base.clone()).listing();
+        let partial = operations.into_iter().zip(way).filter(|(_, count)| *count > 0).collect();
         let (full, shape, skeleton) = (listing.full_hash(), listing.shape_hash(), listing.skeleton_hash());
         (Candidate { prefix, partial, full, shape, skeleton }, listing)
     }

@@ -160,11 +160,12 @@ impl Listing {
         self.entries.insert(path, Entry { owner, item });
     }
 
-    /// Numbers the inodes: all names of an inode get the position of its first name in the order of paths.
+    /// Numbers the inodes: all names of an inode get the hash of its first name in the order of paths. So a path that
+    /// comes or goes changes the groups of its own inode only.
     pub(crate) fn number_groups(&mut self) {
         let mut first: BTreeMap<u64, u64> = BTreeMap::new();
-        for (place, Entry { owner, item }) in (0..).zip(self.entries.values_mut()) {
-            item.group = *first.entry(*owner).or_insert(place);
+        for (path, Entry { owner, item }) in &mut self.entries {
+            item.group = *first.entry(*owner).or_insert_with(|| bytes_hash(path.as_bytes()));
         }
     }
 

@@ -175,6 +175,7 @@ fn a_removal_that_cannot_read_the_attributes_leaves_nothing_staged() {
         fs.lookup(fs.root(), b"file").await?;
         plan.set(&[Late::failing_reads(Cause::Metadata, 1)]);
         fs.unlink(fs.root(), b"file").await.expect_err("its attributes cannot be read");
+        assert!(matches!(fs.lookup(fs.root(), b"file").await, Err(FsError::NotFound(_))), "its name is gone");
         fs.sync().await
     });
     assert_clean(&image(left));
