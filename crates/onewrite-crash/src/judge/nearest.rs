@@ -6,7 +6,7 @@
 
 use super::ways::Ways;
 use super::{Candidate, Judge};
-use crate::model::{Item, Listing};
+use crate::model::{Item, Listing, Step, Tree};
 use crate::recovery::Found;
 use crate::subject::Keeps;
 
@@ -24,13 +24,23 @@ impl Judge<'_> {
         })
     }
 
-    /// Takes as many steps of each operation as bring the tree nearest to that which was found, again and again until
-    /// none brings it nearer.
+    /// The candidate behind `prefix` ended operations that is nearest to what was found.
     fn nearest(&self, (prefix, ended): (usize, &[usize]), found: &Found, happened: usize) -> (Candidate, Listing) {
         let stop = ended.get(prefix).and_then(|next| self.operation(*next).end).unwrap_or(happened);
         let operations = self.under_way(stop.min(happened), prefix, ended);
         let (base, steps) = (&self.trees[prefix], self.steps_of(&operations));
-        let (mut tree, mut way) = (base.clone(), vec![0; operations.len()]);
+        let way = self.way_to(found, base, &steps);
+        // In the order in which the operations ended.
+        let listing = Ways::new(base).tree(&steps, &way).unwrap_or_else(|| base.clone()).listing();
+        let partial = operations.into_iter().zip(way).filter(|(_, count)| *count > 0).collect();
+        let (full, shape, skeleton) = (listing.full_hash(), listing.shape_hash(), listing.skeleton_hash());
+        (Candidate { prefix, partial, full, shape, skeleton }, listing)
+    }
+
+    /// Takes as many steps of each operation as bring the tree nearest to that which was found, again and again until
+    /// none brings it nearer.
+    fn way_to(&self, found: &Found, base: &Tree, steps: &[&[Step]]) -> Vec<usize> {
+        let (mut tree, mut way) = (base.clone(), vec![0; steps.len()]);
         let mut distance = self.distance(&tree.listing(), found);
         loop {
             let before = distance;
@@ -47,14 +57,9 @@ impl Judge<'_> {
                 }
             }
             if distance == before {
-                break;
+                return way;
             }
         }
-        // In the order in which the operations ended.
-        let listing = Ways::new(base).tree(&steps, &way).unwrap_or_else(|| base.clone()).listing();
-        let partial = operations.into_iter().zip(way).filter(|(_, count)| *count > 0).collect();
-        let (full, shape, skeleton) = (listing.full_hash(), listing.shape_hash(), listing.skeleton_hash());
-        (Candidate { prefix, partial, full, shape, skeleton }, listing)
     }
 
     /// How far a tree is from the one that was found: in what the mode promises to be that of a prefix; then in sizes,
