@@ -136,10 +136,24 @@ def whole_flash_blocks():
     return f"create /a; write /a 0 6000000 1; sync >> {rounds}"
 
 
+def scattered_content():
+    """More runs of content in one commit than a mode that reads them again keeps."""
+    pages = "; ".join(written("/a", range(300), 2, of=8192))
+    return f"create /a; create /b; write /a 0 2600000 1; sync >> {pages}; fsync /a; write /b 0 40000 1; fsync /b"
+
+
+def sparse_beside_readers():
+    """A file that gets a node for each write, beside readers of more pages than memory keeps."""
+    sparse = "; ".join(f"write /a {node * 1018 * 4096} 40960 2" for node in range(1, 30))
+    readers = " | ".join(["read /b; read /c; read /b; read /c; read /b; read /c"] * 4)
+    made = "create /a; create /b; write /b 0 4000000 1; create /c; write /c 0 4000000 2; sync"
+    return f"{made} >> {sparse}; fsync /a | {readers}"
+
+
 SCRIPTS = {script.__name__: script for script in
            [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, quiet_cleaning,
             small_area, deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group,
-            whole_flash_blocks]}
+            whole_flash_blocks, scattered_content, sparse_beside_readers]}
 
 # Makes groups of 32 MiB.
 SMALL_GROUPS = "mke2fs -q -F -t ext4 -b 4096 -g 8192"
@@ -222,6 +236,8 @@ SETUPS = [
     ("one", 0.02, "whole_flash_blocks --mode ordered --device ftl-16g --ftl fast --cache-pages 4096"),
     ("one", 0.05, "spilled_over_many_extents --mode data --nodelalloc --size 64MiB"),
     ("some", 0.05, "deep_map --mode MODE --nodelalloc --size 64MiB"),
+    ("rereads", 0.01, "scattered_content --mode MODE --device sata-850pro --cache-pages 2048 --commit-interval 5s"),
+    ("one", 0.01, "sparse_beside_readers --fs f2fs --slow-one-in 2"),
     ("one", 0.01, f"across_groups --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} $IMAGE'"),
     ("one", 0.02, f"more_inodes_than_a_group --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} -N 256 $IMAGE'"),
 ]
@@ -251,6 +267,7 @@ def setups(binary, wanted):
     all_modes = [mode for kind in by_kind.values() for mode in kind]
     by_kind["drafts"] = [mode for mode in all_modes if mode in IN_FULL_SCOPE]
     padded = subprocess.run([binary, "names", "padded"], capture_output=True, text=True, check=True).stdout.split()
+    by_kind["rereads"] = [mode for mode in padded if "+reread" in mode and "data" not in mode]
     by_kind["padded"] = [mode for mode in padded if mode not in by_kind["pads"]]
     by_kind["unpadded"] = by_kind["copies"] + by_kind["shares"]
     by_kind.update({"one": [""], "all": all_modes, "some": ["ordered", "data", "sdj"]})

@@ -2,7 +2,8 @@
 //! its targets are as before, or none is.
 
 use onewrite_block::{
-    Cause, Choices, Durable, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Remap, Request, Token,
+    Cause, Choices, Completion, DeviceError, Durable, Lpn, MIB, Nanos, Operation, PAGE_SIZE, Page, PowerCut, Remap,
+    Request, Token,
 };
 use onewrite_device::Profile;
 
@@ -43,12 +44,18 @@ impl Desk {
         self.submit(Operation::Write { start: Lpn(lpn), pages, durable })
     }
 
-    /// Lets the next event happen; gives the requests that ended with it.
-    fn step(&mut self) -> Vec<Token> {
+    /// Lets the next event happen; gives what ended with it.
+    fn completions(&mut self) -> Vec<Completion> {
         self.now = self.device.next_event().moment().expect("a request goes on");
         let mut completed = Vec::new();
         self.device.advance(self.now, &mut completed);
         self.under_way -= completed.len();
+        completed
+    }
+
+    /// Lets the next event happen; gives the requests that ended with it.
+    fn step(&mut self) -> Vec<Token> {
+        let completed = self.completions();
         completed.iter().for_each(|completion| assert!(completion.outcome.is_ok(), "{completion:?}"));
         completed.into_iter().map(|completion| completion.token).collect()
     }
@@ -128,6 +135,33 @@ impl Desk {
         }
         found
     }
+
+    /// Shares, and trims the first source at once. Returns whether the SHARE was refused.
+    fn share_and_trim(&mut self, before: &[Page]) -> bool {
+        let pairs = self.pairs(before);
+        let trimmed = pairs[0].source;
+        let share = self.submit(Operation::Share(pairs.clone()));
+        self.submit(Operation::Trim { start: trimmed, count: 1 });
+        let mut outcome = Ok(Vec::new());
+        while self.under_way > 0 {
+            outcome = self.completions().into_iter().filter(|of| of.token == share).fold(outcome, |_, of| of.outcome);
+        }
+        let refused = match outcome {
+            Ok(_) => false,
+            Err(DeviceError::ShareSource { source_page }) => source_page == trimmed,
+            Err(other) => panic!("{other}"),
+        };
+        self.flush();
+        let after = self.after_a_cut();
+        for Remap { target, source } in pairs {
+            let from = if refused { target } else { source };
+            assert!(after[target.0 as usize] == before[from.0 as usize], "{target}, refused: {refused}");
+        }
+        assert!(after[trimmed.0 as usize].is_zeros(), "{trimmed} was trimmed");
+        let written = self.overwrite(trimmed.0, Durable::AfterFlush);
+        self.finish(written);
+        refused
+    }
 }
 
 /// Reads all pages.
@@ -167,4 +201,24 @@ fn a_share_beside_writes_of_its_sources_is_whole_or_absent() {
     }
     assert!(moved > 1000, "{moved} pages moved");
     assert!(found.iter().all(|cuts| *cuts > 100), "cuts fell on one side only: {found:?}");
+}
+
+#[test]
+fn a_share_whose_source_is_trimmed_before_its_turn_is_refused_whole() {
+    let (mut refused, rounds) = (0, 200);
+    let mut desk = Desk::new(1);
+    for lpn in 0..2 * PAGES {
+        let written = desk.overwrite(lpn, Durable::AfterFlush);
+        desk.finish(written);
+    }
+    for round in 0..rounds {
+        desk.flush();
+        let before = desk.after_a_cut();
+        // The map log is busy with them, at another place in each round.
+        desk.churn(PAGES..2 * PAGES, 100);
+        desk.submit(Operation::Flush);
+        (0..round % 20).for_each(|_| drop(desk.step()));
+        refused += usize::from(desk.share_and_trim(&before));
+    }
+    assert!(0 < refused && refused < rounds, "{refused} of {rounds} refused");
 }

@@ -81,6 +81,24 @@ fn a_page_on_its_way_over_its_block_is_not_cleaned_by_share() {
     });
 }
 
+#[test]
+fn what_the_device_cannot_share_is_copied() {
+    let options = F2fsOptions { clean: Clean::Share, ..F2fsOptions::default() };
+    on_late_disk(options, |fs, port, plan| async move {
+        let file = aged(&fs, 2_400, 100..120).await?;
+        let before = cleaned(&fs);
+        plan.set(&[Late::refused_shares(Cause::Cleaning, u32::MAX)]);
+        port.runtime().sleep(Nanos::from_secs(70)).await;
+        assert!(cleaned(&fs) > before, "nothing is cleaned");
+        fs.sync().await?;
+        fs.drop_caches();
+        for at in 100..120 {
+            assert_eq!(page(&fs, file, at).await?, [1; PAGE as usize], "page {at}");
+        }
+        Ok(())
+    });
+}
+
 /// The flusher has begun to write what cleaning moved, when cleaning ends and lets the fsync go on.
 #[test]
 fn an_fsync_waits_for_what_cleaning_moved_meanwhile() {

@@ -4,13 +4,15 @@
 use std::rc::Rc;
 
 use onewrite_block::{Choices, Device, Geometry, Image, Lpn, PAGE_SIZE, RamDisk, Zones};
+use onewrite_fs::BlockNo;
+use onewrite_fs::f2fs::format::Nid;
 use onewrite_fs::f2fs::format::sit::LogKind;
 use onewrite_fs::f2fs::mkfs::{MkfsError, MkfsOptions, plan};
 use onewrite_fs::f2fs::{F2fs, F2fsOptions};
-use onewrite_fs::{AttributeManner, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
+use onewrite_fs::{AttributeManner, Content, FileSystem, FileView, FsError, FsResult, Ino, Manner, NewNode, Position};
 
 use crate::support::f2fs::Editor;
-use crate::support::f2fs_volume::{Left, new_disk, with_mount};
+use crate::support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
 use crate::support::volume::image;
 
 const MIB: u64 = 1 << 20;
@@ -22,8 +24,7 @@ async fn write_page(fs: &F2fs, ino: Ino, page: u64) -> FsResult<()> {
 
 /// The next block of each log, as the checkpoint of an image says.
 fn logs(image: &Image) -> Vec<u64> {
-    let bytes = (0..image.pages()).flat_map(|page| image.page(Lpn(page)).bytes().to_vec()).collect();
-    let editor = Editor::of(bytes);
+    let editor = editor(image);
     let place = |kind| {
         let log = editor.checkpoint.log(kind);
         editor.layout.segment_start(log.segment).0 + u64::from(log.next)
@@ -137,6 +138,76 @@ fn recovery_writes_nothing_where_the_chain_ended() {
     });
     assert_eq!(content, [1; PAGE as usize]);
     assert!(image(disk).page(gap).is_zeros(), "the gap is as it was");
+}
+
+/// The bytes of an image, to be changed.
+fn editor(image: &Image) -> Editor {
+    Editor::of((0..image.pages()).flat_map(|page| image.page(Lpn(page)).bytes().to_vec()).collect())
+}
+
+/// A disk with what an editor has.
+fn disk(editor: &Editor) -> Box<dyn Device> {
+    let mut image = Image::new(64 * MIB / PAGE);
+    for (page, bytes) in (0..).map(Lpn).zip(editor.bytes.as_chunks::<PAGE_SIZE>().0) {
+        image.set(page, onewrite_block::Page::new(*bytes));
+    }
+    Box::new(RamDisk::with_image(image, Geometry::plain("ram", 64 * MIB / PAGE)))
+}
+
+#[test]
+fn nodes_of_a_file_that_nothing_tells_of_are_passed_over() {
+    const BEHIND_THE_INODE: u64 = 1000;
+    let empty: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let ((), cut) = with_mount(empty, F2fsOptions::default(), Left::AsItIs, |fs, _| async move {
+        let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
+        write_page(&fs, file, BEHIND_THE_INODE).await?;
+        fs.sync().await?;
+        // Within one tick of the clock, so the inode is as it was: the one node of the chain has the address.
+        let content = Content::Bytes(&[8; PAGE as usize]);
+        fs.write(file, Position::At(BEHIND_THE_INODE * PAGE), content, Manner::default()).await?;
+        fs.fsync(file).await
+    });
+    let cut = image(cut);
+    let node = BlockNo(logs(&cut)[LogKind::WarmNode as usize]);
+    let mut editor = editor(&cut);
+    let owner = 4076..4080;
+    assert_eq!(editor.block(node)[4080], 1 | 2 | 1 << 3, "cold, synced, the first behind its inode");
+    editor.block(node)[owner].copy_from_slice(&9999_u32.to_le_bytes());
+    let (content, left) = with_mount(disk(&editor), F2fsOptions::default(), Left::Unmounted, |fs, _| async move {
+        assert_eq!(fs.recovered().map(|recovered| recovered.files), Some(0));
+        let file = fs.lookup(fs.root(), b"file").await?;
+        Ok(fs.read(file, BEHIND_THE_INODE * PAGE, PAGE, Manner::default()).await?.to_vec())
+    });
+    assert_eq!(content, [7; PAGE as usize], "as of the checkpoint");
+    assert_clean(&image(left));
+}
+
+/// As Linux leaves a file that was renamed over another one and synced.
+#[test]
+fn a_file_that_is_rolled_forward_takes_its_name_from_the_one_that_had_it() {
+    let empty: Box<dyn Device> = Box::new(new_disk(64 * MIB));
+    let (synced, cut) = with_mount(empty, F2fsOptions::default(), Left::AsItIs, |fs, _| async move {
+        let old = fs.create(fs.root(), b"a", NewNode::FILE).await?;
+        write_page(&fs, old, 0).await?;
+        fs.sync().await?;
+        let new = fs.create(fs.root(), b"b", NewNode::FILE).await?;
+        fs.write(new, Position::At(0), Content::Bytes(b"new"), Manner::default()).await?;
+        fs.fsync(new).await.map(|()| new)
+    });
+    let cut = image(cut);
+    let node = BlockNo(logs(&cut)[LogKind::WarmNode as usize]);
+    let mut editor = editor(&cut);
+    let name = 88..93;
+    assert_eq!(editor.block(node)[name.clone()], [1, 0, 0, 0, b'b'], "the length of its name, and the name");
+    editor.block(node)[name.end - 1] = b'a';
+    editor.seal_inode_in(node, Nid::from_ino(synced));
+    let ((), left) = with_mount(disk(&editor), F2fsOptions::default(), Left::Unmounted, move |fs, _| async move {
+        assert_eq!(fs.lookup(fs.root(), b"a").await?, synced);
+        assert_eq!(fs.read(synced, 0, PAGE, Manner::default()).await?.to_vec(), b"new");
+        assert!(matches!(fs.lookup(fs.root(), b"b").await, Err(FsError::NotFound(_))));
+        Ok(())
+    });
+    assert_clean(&image(left));
 }
 
 #[test]

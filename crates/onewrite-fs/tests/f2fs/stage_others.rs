@@ -118,6 +118,34 @@ fn no_more_is_staged_than_the_image_has_room_for() {
     });
 }
 
+/// One transaction does not name more than 65,536 pages.
+#[test]
+fn more_whole_pages_than_a_transaction_names_come_in_by_a_checkpoint() {
+    for (pages, makes_one) in [(1_000, false), (66_000, true)] {
+        let options = F2fsOptions { checkpoint_interval: Nanos::from_secs(10_000), ..F2fsOptions::default() };
+        let disk = Box::new(new_staged_disk(512 * MIB, 4 * MIB));
+        let ((), disk) = with_mount(disk, options, Left::AsItIs, move |fs, _| async move {
+            let file = put(&fs, "file", 0, b"").await?;
+            fs.sync().await?;
+            let before = fs.counters().checkpoints;
+            for page in 0..pages {
+                overwrite(&fs, file, page * PAGE, &[page as u8; PAGE as usize]).await?;
+            }
+            fs.fsync(file).await?;
+            assert_eq!(fs.counters().checkpoints > before, makes_one, "a checkpoint for {pages} pages");
+            Ok(())
+        });
+        after(&image(disk), move |fs| async move {
+            let found = get(&*fs, "file").await?;
+            assert_eq!(found.len() as u64, pages * PAGE);
+            let wrong =
+                found.chunks(PAGE as usize).zip(0..).find(|(bytes, page)| *bytes != [*page as u8; PAGE as usize]);
+            assert!(wrong.is_none(), "page {:?}", wrong.map(|(_, page): (_, u64)| page));
+            Ok(())
+        });
+    }
+}
+
 /// The pack of a checkpoint is whole before the area begins its log anew.
 #[test]
 fn a_log_that_the_checkpoint_holds_already_is_not_told_of() {

@@ -114,8 +114,14 @@ impl Editor {
     /// Makes the checksum of an inode right again.
     pub fn seal_inode(&mut self, nid: Nid) {
         let block = self.node_block(nid);
-        if self.inode(nid).has_checksum(&self.layout) {
-            let layout = self.layout.clone();
+        self.seal_inode_in(block, nid);
+    }
+
+    /// The same for the inode in `block`, which the NAT need not name.
+    pub fn seal_inode_in(&mut self, block: BlockNo, nid: Nid) {
+        let layout = self.layout.clone();
+        let inode = Inode::decode_unverified(self.block(block), nid, &layout).expect("inode");
+        if inode.has_checksum(&layout) {
             let sum = inode::checksum(self.block(block), nid, &layout);
             self.block(block)[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
         }

@@ -16,6 +16,7 @@ enum Kind {
     Write,
     Read,
     Trim,
+    Share,
 }
 
 /// Requests that are late: the next `left` of a kind and a cause.
@@ -46,6 +47,11 @@ impl Late {
         Late { kind: Kind::Trim, ..Late::writes(cause, left) }
     }
 
+    /// They are refused at once, for the device cannot share their first source.
+    pub fn refused_shares(cause: Cause, left: u32) -> Late {
+        Late { kind: Kind::Share, by: Nanos(0), fails: true, ..Late::writes(cause, left) }
+    }
+
     pub fn by(self, by: Nanos) -> Late {
         Late { by, ..self }
     }
@@ -66,6 +72,7 @@ impl Plan {
             Operation::Write { .. } => Kind::Write,
             Operation::Read { .. } => Kind::Read,
             Operation::Trim { .. } => Kind::Trim,
+            Operation::Share(_) => Kind::Share,
             _ => return None,
         };
         let mut plan = self.0.borrow_mut();
@@ -125,8 +132,11 @@ impl Device for LateDisk {
     }
 }
 
-/// Only reads are made to fail.
+/// Only reads and SHAREs are made to fail.
 fn failure(request: &Request) -> DeviceError {
-    let Operation::Read { start, .. } = request.operation else { unreachable!("{request:?} is no read") };
-    DeviceError::ReadFailed { page: start }
+    match &request.operation {
+        Operation::Read { start, .. } => DeviceError::ReadFailed { page: *start },
+        Operation::Share(pairs) => DeviceError::ShareSource { source_page: pairs[0].source },
+        _ => unreachable!("{request:?} is not made to fail"),
+    }
 }

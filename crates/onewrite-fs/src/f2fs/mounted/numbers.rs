@@ -163,3 +163,35 @@ impl Numbers {
         self.search_left = nat_blocks;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onewrite_block::Choices;
+
+    use super::*;
+    use crate::f2fs::format::superblock::RawSuperblock;
+    use crate::f2fs::mkfs::{MkfsOptions, plan};
+
+    fn layout() -> Layout {
+        let blocks = plan(&MkfsOptions::new(64 << 20, &mut Choices::new(1))).expect("an image");
+        Layout::decode(&RawSuperblock::in_block(&blocks[0].1.bytes()[..], 0).expect("sound"), 0).expect("sound")
+    }
+
+    #[test]
+    fn a_search_that_saw_the_whole_table_finds_no_number_before_the_next_checkpoint() {
+        let layout = layout();
+        let mut taken = Page::ZEROS;
+        let entry = NatEntry { version: 0, ino: Nid(9), address: DataAddress::Block(layout.main.start) };
+        (0..ENTRIES_PER_BLOCK).for_each(|index| nat::put_entry(taken.bytes_mut(), index, entry));
+        let mut numbers = Numbers::new(BTreeMap::new(), Nid(700), layout.nat_blocks);
+        for _ in 0..layout.nat_blocks {
+            numbers.search(numbers.search_at(), &taken, &layout).expect("not seen yet");
+        }
+        let refused = numbers.search(numbers.search_at(), &taken, &layout);
+        assert!(matches!(refused, Err(FsError::NoSpace { .. })), "{refused:?}");
+        numbers.note_checkpoint(BTreeMap::new(), layout.nat_blocks);
+        assert_eq!(numbers.pop_free(), None);
+        numbers.search(numbers.search_at(), &Page::ZEROS, &layout).expect("a new search");
+        assert!(numbers.pop_free().is_some(), "a block of free numbers");
+    }
+}

@@ -6,7 +6,7 @@ use onewrite_block::{Cause, Lpn, Nanos, Operation, Page, Pattern, Request};
 use onewrite_fs::journal::format::MAGIC;
 use onewrite_fs::journal::{CheckpointBy, Compressed};
 
-use super::rig::{Change, Rig, Shape, page, recovered};
+use super::rig::{Change, LOG, Rig, Shape, page, recovered, superblock_of};
 
 fn logs(block: u64, byte: u8) -> Change {
     Change::Logs(block, page(&[byte; 100]))
@@ -36,6 +36,26 @@ fn a_checkpoint_leaves_blocks_alone_that_were_freed_since_they_were_logged() {
         rig.checkpoint().await;
         assert!(*rig.left().page(Lpn(5)) == page(&[9; 100]), "the content that the block got since is lost");
     });
+}
+
+/// Only writes of the log's superblock take time.
+fn slow_superblock(request: &Request) -> Nanos {
+    Nanos::from_millis(if request.cause == Cause::LogTail { 10 } else { 0 })
+}
+
+#[test]
+fn a_checkpoint_beside_the_end_of_the_log_leaves_it_empty() {
+    let left = Rig::run(Shape { span: slow_superblock, ..Shape::PLAIN }, |rig| async move {
+        rig.commit(&[logs(5, 1)]).await;
+        let other = Rc::clone(&rig);
+        let closing = rig.runtime().start(async move { other.journal.close().await });
+        rig.runtime().sleep(Nanos::from_millis(5)).await;
+        rig.checkpoint().await;
+        closing.await.expect("it closes");
+        rig.left()
+    });
+    assert_eq!(superblock_of(left.page(LOG.page())).start, 0, "an empty log has no first block");
+    assert!(*left.page(Lpn(5)) == page(&[1; 100]), "home");
 }
 
 /// Home writes and reads of the log take ten milliseconds; all else no time.

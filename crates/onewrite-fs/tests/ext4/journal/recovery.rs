@@ -4,7 +4,7 @@ use onewrite_block::{Image, Lpn, Page, Pattern};
 use onewrite_fs::BlockNo;
 use onewrite_fs::journal::format::frame::pack;
 use onewrite_fs::journal::format::{JournalSuperblock, Kind, MAGIC, header};
-use onewrite_fs::journal::{Barrier, CheckpointBy, Checksum, Commit, Compressed, Urgency};
+use onewrite_fs::journal::{Barrier, CheckpointBy, Checksum, Commit, Compressed, Owner, Urgency};
 
 use super::rig::{Change, LOG, Rig, Shape, page, recovered, superblock_of};
 
@@ -40,6 +40,40 @@ fn a_log_that_is_full_to_its_last_block_is_replayed_whole() {
     // Descriptor, copies and commit block of both, behind the superblock.
     let home = recovered(&with_log_that_ends_at(&left, 3 + 4), CheckpointBy::Copy);
     (5..8).zip(1..).for_each(|(block, byte)| assert_home(&home, block, byte));
+}
+
+/// The log ends where copies of the last transaction should be: it is torn, as one without its commit block.
+#[test]
+fn a_transaction_that_the_log_has_no_room_for_is_torn() {
+    let left = Rig::run(Shape::PLAIN, |rig| async move {
+        rig.commit(&[logs(5, 1)]).await;
+        rig.commit(&[logs(6, 2), logs(7, 3)]).await;
+        rig.left()
+    });
+    // The first transaction, and of the second its descriptor and one copy.
+    let home = recovered(&with_log_that_ends_at(&left, 3 + 2), CheckpointBy::Copy);
+    assert_home(&home, 5, 1);
+    assert!([6, 7].iter().all(|&block| home.page(Lpn(block)).is_zeros()), "copies of a torn transaction");
+}
+
+/// A page that its owner dropped is not logged. If a transaction had nothing else, those behind it count all the same.
+#[test]
+fn a_transaction_of_dropped_pages_alone_hides_none_behind_it() {
+    for commit in STRATEGIES {
+        let left = Rig::run(Shape { commit, ..Shape::PLAIN }, |rig| async move {
+            rig.commit(&[logs(5, 1)]).await;
+            let mut handle = rig.journal.start(1).await.expect("it starts");
+            handle.join(BlockNo(6), Owner { file: 0, index: 6 });
+            drop(handle);
+            let sealed = rig.journal.seal(|_| None).await.expect("a block joined it");
+            rig.journal.commit(sealed).await.expect("it commits");
+            rig.commit(&[logs(7, 3)]).await;
+            rig.left()
+        });
+        let home = recovered(&left, CheckpointBy::Copy);
+        (assert_home(&home, 5, 1), assert_home(&home, 7, 3));
+        assert!(home.page(Lpn(6)).is_zeros(), "a dropped page");
+    }
 }
 
 /// What is logged in a round: pages that do not compress, so that records are long in each strategy.
