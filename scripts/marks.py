@@ -9,7 +9,6 @@ reached is listed by name. A run that breaks a promise leaves what it said in OU
 
 import argparse
 import concurrent.futures
-import functools
 import hashlib
 import json
 import os
@@ -20,6 +19,9 @@ import subprocess
 import sys
 import time
 import tomllib
+
+import marks_kinds
+from marks_kinds import mode_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD = "<!-- the last run -->"
@@ -150,10 +152,21 @@ def sparse_beside_readers():
     return f"{made} >> {sparse}; fsync /a | {readers}"
 
 
+def inline_content():
+    """Files whose content lies in their inodes grow out of them."""
+    return "write /small 100 50 1; fsync /small; write /other 1000 9000 2; truncate /small 0; sync; " \
+        "link /other /third; fsync /other"
+
+
+def share_into_holes():
+    """A share of pages that the target has no blocks for."""
+    return "create /a; write /a 0 40960 1; create /b; sync >> share /a 0 /b 0 40960; fsync /b"
+
+
 SCRIPTS = {script.__name__: script for script in
            [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, quiet_cleaning,
             small_area, deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group,
-            whole_flash_blocks, scattered_content, sparse_beside_readers]}
+            whole_flash_blocks, scattered_content, sparse_beside_readers, inline_content, share_into_holes]}
 
 # Makes groups of 32 MiB.
 SMALL_GROUPS = "mke2fs -q -F -t ext4 -b 4096 -g 8192"
@@ -238,6 +251,11 @@ SETUPS = [
     ("some", 0.05, "deep_map --mode MODE --nodelalloc --size 64MiB"),
     ("rereads", 0.01, "scattered_content --mode MODE --device sata-850pro --cache-pages 2048 --commit-interval 5s"),
     ("one", 0.01, "sparse_beside_readers --fs f2fs --slow-one-in 2"),
+    ("one", 0.02, "inline_content --fs f2fs --mkfs 'sh mutants/images/inline.sh $IMAGE'"),
+    ("one", 0.02, "share_into_holes --mode sdj --faults"),
+    ("one", 0.1, "shares:60 --mode data --device sata-850pro"),
+    ("one", 0.1, "random:80 --mode sdj --device mutants/devices/nvme-share-fails.toml"),
+    ("one", 0.1, "random:80 --mode data --device mutants/devices/nvme-share-fails.toml"),
     ("one", 0.01, f"across_groups --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} $IMAGE'"),
     ("one", 0.02, f"more_inodes_than_a_group --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} -N 256 $IMAGE'"),
 ]
@@ -284,14 +302,14 @@ def workloads_of_mutants():
             yield from part.get("explore", []) + part.get("then", [])
 
 
-def explore(binary, arguments, states, seed, out):
+def explore(binary, program, arguments, states, seed, out):
     """The report of one run, with the seconds that it took. The same program says the same: it is asked once."""
     begin = time.monotonic()
     workload, *rest = shlex.split(arguments)
     workload = f"script:{SCRIPTS[workload]()}" if workload in SCRIPTS else workload
     words = ["crash", workload, *rest, "--states", str(states), "--seed", str(seed), "--jobs", "1"]
     words += ["--e2fsck-every", "1000", "--json", "-"]
-    key = [digest(binary), *words]
+    key = [program, *words]
     # Scripts are longer than a file's name may be.
     arguments_digest = hashlib.sha256(arguments.encode()).hexdigest()[:8]
     name = re.sub("[^a-z0-9+-]+", "-", arguments)[:80] + "-" + arguments_digest
@@ -309,7 +327,6 @@ def explore(binary, arguments, states, seed, out):
     return report, took
 
 
-@functools.cache
 def digest(path):
     """Names the content of a file."""
     with open(path, "rb") as file:
@@ -371,8 +388,7 @@ def states_by_mode(reports):
     modes = {}
     for arguments, report in reports.items():
         if "--faults" not in arguments:
-            mode = re.search(r"--mode (\S+)", arguments if "--fs f2fs" not in arguments else "")
-            modes.setdefault(mode[1] if mode else "F2FS", []).append(report)
+            modes.setdefault(mode_of(arguments), []).append(report)
     yield f"| mode | runs | distinct states | {' | '.join(KINDS)} |\n|---|---|---|{'---|' * len(KINDS)}"
     for mode, of in modes.items():
         cells = [f"{sum(report['states_by_kind'][kind] for report in of):,}" for kind in KINDS.values()]
@@ -409,16 +425,17 @@ def broken_in(reports):
 
 
 def never_seen(never, table, of_tests):
-    """The marks that no run saw; with the tests that reach them, as `mutants.py --marks` wrote it."""
-    if not of_tests:
-        yield "Never seen:\n"
-        yield from [f"- {name} ({table[name]['room']})" for name in never] or ["nothing"]
-        return
-    yield "Never seen by these runs, with how many tests reach each, and the fastest of them:\n"
-    yield "| mark | part | tests | fastest |\n|---|---|---|---|"
+    """The marks that no run saw: why, and with the tests that reach them, as `mutants.py --marks` wrote it."""
+    why, _ = marks_kinds.unseen()
+    lacks = [name for name in never if name not in why]
+    if lacks:
+        print(f"{marks_kinds.UNSEEN.name} does not say why no run saw: {'; '.join(lacks)}", file=sys.stderr)
+    yield "Never seen by these runs, why, with how many tests reach each, and the fastest of them:\n"
+    yield "| mark | part | why | tests | fastest |\n|---|---|---|---|---|"
     for name in never:
         count, fastest = of_tests.get(name, (0, ""))
-        yield f"| {name} | {table[name]['room']} | {count or '**none**'} | {fastest and f'`{fastest}`'} |"
+        cells = [name, table[name]["room"], why.get(name, "**unknown**"), count or "**none**", fastest and f"`{fastest}`"]
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
 def write_docs(path, table, reports, options):
@@ -435,6 +452,8 @@ def write_docs(path, table, reports, options):
         "\n## States of each mode\n",
         f"Distinct in each run; {len(broken_in(reports))} runs broke a promise.\n",
         *states_by_mode(reports),
+        "\n## Marks in each kind of modes\n",
+        *marks_kinds.told_by_kind(table, reports),
         *told(table, by_room(reports)),
     ]
     path.write_text("\n".join(lines) + "\n")
@@ -446,6 +465,7 @@ def main():
     parser.add_argument("--states", type=int, default=2000, help="states of one run of share 1 [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="seed of all runs [%(default)s]")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs side by side [%(default)s]")
+    parser.add_argument("--program", help="reports in OUT under this name are of this program, a commit [its digest]")
     parser.add_argument("--only", default="", help="only the runs whose arguments this expression finds")
     parser.add_argument("--docs", help="write the counts into this page, docs/marks.md")
     parser.add_argument("--tests", type=pathlib.Path, help="tests of marks, as `mutants.py --marks` writes them")
@@ -456,7 +476,9 @@ def main():
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        each = lambda run: explore(options.binary, run[0], max(1, int(options.states * run[1])), options.seed, out)
+        program = options.program or digest(options.binary)
+        states_of = lambda share: max(1, int(options.states * share))
+        each = lambda run: explore(options.binary, program, run[0], states_of(run[1]), options.seed, out)
         for (arguments, _), (report, took) in zip(runs, pool.map(each, runs)):
             reports[arguments] = report
             seen = sum(1 for mark in report["marks"] if mark["at_cut"] + mark["in_recovery"] > 0)

@@ -31,6 +31,10 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARK = "<!-- the last run -->"
+# Crates in which the explorer spends no time: where nothing else runs, they are not optimised.
+IDLE = ["onewrite", "onewrite-host", "onewrite-lab"]
+# Of a sample of those that a page says were caught: states within which they were.
+SOON = 1_000
 # Marks are noted as numbers from here on, above those of mutants.
 FIRST_MARK = 2048
 MARKS, MARKS_NAMES = "crates/onewrite-block/src/mark/mod.rs", "crates/onewrite-block/src/mark/names.rs"
@@ -132,7 +136,7 @@ def problems(mutants):
     return found
 
 
-def mutated_tree(tree, mutants):
+def mutated_tree(tree, mutants, has_tests):
     """Copies the tracked files to `tree` and puts the mutants in. Unchanged files keep their times."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     names = [name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
@@ -156,6 +160,7 @@ def mutated_tree(tree, mutants):
         if not path.is_file() or path.read_text() != text:
             path.write_text(text)
     manifest = re.sub('"deny"', '"allow"', (ROOT / "Cargo.toml").read_text())
+    manifest += "".join(f"\n[profile.test.package.{crate}]\nopt-level = 0\n" for crate in IDLE if not has_tests)
     if not (tree / "Cargo.toml").is_file() or (tree / "Cargo.toml").read_text() != manifest:
         (tree / "Cargo.toml").write_text(manifest)
     wanted = set(names) | set(texts)
@@ -188,6 +193,20 @@ def copied(source, target):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(source, target)
+
+
+def take_dependencies(target, source):
+    """Copies what cargo built of other people's crates, so that it is not built again."""
+    for part in ("deps", ".fingerprint", "build"):
+        for path in sorted((source / "debug" / part).glob("*")):
+            copy = target / "debug" / part / path.name
+            # A name without a dot in `deps` is a program.
+            is_ours = re.match("(lib)?onewrite", path.name) or part == "deps" and not path.suffix
+            if is_ours or copy.exists():
+                continue
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            # With its times: cargo compares them.
+            shutil.copytree(path, copy) if path.is_dir() else shutil.copy2(path, copy)
 
 
 def built(tree, target, crates):
@@ -414,6 +433,23 @@ def run(command, environment, timeout, folder=None):
         return None, (error.stdout or b"").decode(errors="replace") if isinstance(error.stdout, bytes) else ""
 
 
+def shortened(what):
+    """What caught a mutant, with its script cut short."""
+    return re.sub(r"(script:[^']{80})[^']+", r"\1…", what).replace("|", "\\|")
+
+
+def soon_caught(mutants, page):
+    """Those that a page says the explorer caught soon, by the first of their workloads."""
+    said = dict(re.findall(r"^\| (\S+) \| .* \| (`.*) \|$", page.read_text(), re.M))
+
+    def is_soon(mutant):
+        within = re.search(r"within (\d+) states$", said.get(mutant.name, ""))
+        first = said.get(mutant.name, "").startswith(f"`{shortened(mutant.explore[0])}`")
+        return within and int(within[1]) <= SOON and first
+
+    return [mutant for mutant in mutants if is_soon(mutant)]
+
+
 def searched(options):
     """What looked for the mutants."""
     explorer = f"seed {options.seed}, at most {options.states} states each"
@@ -439,8 +475,7 @@ def told(rows, options, seconds):
     lines += ["", "| mutant | breaks | caught by |", "|---|---|---|"]
     for mutant, (by, what), is_reached in rows:
         nothing = f"**nothing**{'; ' if what else ''}{what}" if is_reached else "**nothing**; never reached"
-        short = re.sub(r"(script:[^']{80})[^']+", r"\1…", what)
-        caught_by = nothing if by == "nothing" else short.replace("|", "\\|")
+        caught_by = nothing if by == "nothing" else shortened(what)
         lines.append(f"| {mutant.name} | {mutant.breaks} | {caught_by} |")
     return "\n".join(lines) + "\n"
 
@@ -456,6 +491,8 @@ def arguments():
     parser.add_argument("only", nargs="*", metavar="NAME", help="only these mutants or tables; * and ? stand for more")
     parser.add_argument("--check", action="store_true", help="only check the tables against the source")
     parser.add_argument("--sample", type=int, metavar="COUNT", help="only so many, drawn by the seed")
+    parser.add_argument("--soon", type=pathlib.Path, metavar="PAGE",
+        help=f"only those that this page says the explorer caught within {SOON} states")
     parser.add_argument("--states", type=int, default=20_000, help="crash states for each workload (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the explorer and of --sample (%(default)s)")
     parser.add_argument("--no-tests", dest="tests", action="store_false", help="the explorer alone")
@@ -465,6 +502,8 @@ def arguments():
     parser.add_argument("--patience", type=int, default=600, help="seconds of tests for each mutant (%(default)s)")
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT", help="exit with 1 if fewer are killed")
     parser.add_argument("--room", type=pathlib.Path, default=ROOT / "target" / "mutants", help="for copy and build")
+    parser.add_argument("--dependencies", type=pathlib.Path, metavar="TARGET",
+        help="take what was built of other people's crates from this target directory of cargo")
     parser.add_argument("--marks", type=pathlib.Path, help="write here which tests reach each mark, as JSON")
     parser.add_argument("--out", type=pathlib.Path, help="write the result here, too")
     return parser.parse_args()
@@ -482,12 +521,16 @@ def main():
         return not options.only or any(fnmatch.fnmatch(name, only) for name in names for only in options.only)
 
     chosen = [mutant for mutant in mutants if is_asked_for(mutant)]
+    if options.soon:
+        chosen = soon_caught(chosen, options.soon)
     if options.sample and options.sample < len(chosen):
         chosen = sorted(random.Random(options.seed).sample(chosen, options.sample), key=lambda mutant: mutant.number)
     if not chosen:
         fail("no such mutant; the tables are " + ", ".join(sorted({mutant.table for mutant in mutants})))
     room = options.room.resolve()
-    mutated_tree(room / "tree", mutants)
+    mutated_tree(room / "tree", mutants, options.tests)
+    if options.dependencies:
+        take_dependencies(room / "target", options.dependencies)
     of_mutants = {mutant.file.split("/")[1] for mutant in mutants}
     # The lab's copying and reports are tested by what the program says.
     crates = sorted(of_mutants | {"onewrite-crash"} | ({"onewrite"} if "onewrite-lab" in of_mutants else set()))
