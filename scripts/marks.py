@@ -174,15 +174,16 @@ SMALL_GROUPS = "mke2fs -q -F -t ext4 -b 4096 -g 8192"
 # Setup, its share of the states of one run, and its arguments. `MODE` stands for each of these modes, the name of a
 # script for its text.
 SETUPS = [
-    ("copies", 1, "random-all:80 --mode MODE --device nvme-share"),
-    ("shares", 1, "random-all:80 --mode MODE --device nvme-share"),
-    ("copies", 1, "random:80 --mode MODE --device sata-850pro"),
+    ("unpadded", 1.4, "random-all:80 --mode MODE"),
+    ("copies", 0.3, "random-all:80 --mode MODE --device nvme-share"),
+    ("shares", 0.5, "random-all:80 --mode MODE --device nvme-share"),
+    ("copies", 0.3, "random:80 --mode MODE --device sata-850pro"),
     ("shares", 1, "random:80 --mode MODE --device nvme-share"),
     ("unpadded", 1, "swarm:60 --mode MODE"),
     ("unpadded", 0.8, "guided:60 --mode MODE"),
     ("pads", 3, "random:80 --mode MODE --device sata-850pro"),
-    ("pads", 1, "random-all:80 --mode MODE --device sata-850pro"),
-    ("pads", 1, "swarm:60 --mode MODE --device sata-850pro"),
+    ("pads", 1.8, "random-all:80 --mode MODE --device sata-850pro"),
+    ("pads", 0.2, "swarm:60 --mode MODE --device sata-850pro"),
     ("padded", 0.1, "random:60 --mode MODE --device sata-850pro"),
     ("copies", 0.4, "shares:60 --mode MODE"),
     ("shares", 0.4, "shares:60 --mode MODE --device nvme-share"),
@@ -308,7 +309,7 @@ def explore(binary, program, arguments, states, seed, out):
     workload, *rest = shlex.split(arguments)
     workload = f"script:{SCRIPTS[workload]()}" if workload in SCRIPTS else workload
     words = ["crash", workload, *rest, "--states", str(states), "--seed", str(seed), "--jobs", "1"]
-    words += ["--e2fsck-every", "1000", "--json", "-"]
+    words += ([] if "--e2fsck-every" in rest else ["--e2fsck-every", "1000"]) + ["--json", "-"]
     key = [program, *words]
     # Scripts are longer than a file's name may be.
     arguments_digest = hashlib.sha256(arguments.encode()).hexdigest()[:8]
