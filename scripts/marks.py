@@ -435,8 +435,8 @@ def never_seen(never, table, of_tests):
     yield "| mark | part | why | tests | fastest |\n|---|---|---|---|---|"
     for name in never:
         count, fastest = of_tests.get(name, (0, ""))
-        cells = [name, table[name]["room"], why.get(name, "**unknown**"), count or "**none**", fastest and f"`{fastest}`"]
-        yield f"| {' | '.join(map(str, cells))} |"
+        of_tests_told = f"{count or '**none**'} | {fastest and f'`{fastest}`'}"
+        yield f"| {name} | {table[name]['room']} | {why.get(name, '**unknown**')} | {of_tests_told} |"
 
 
 def write_docs(path, table, reports, options):
@@ -454,7 +454,7 @@ def write_docs(path, table, reports, options):
         f"Distinct in each run; {len(broken_in(reports))} runs broke a promise.\n",
         *states_by_mode(reports),
         "\n## Marks in each kind of modes\n",
-        *marks_kinds.told_by_kind(table, reports),
+        *marks_kinds.told_by_kind(table, reports, places()),
         *told(table, by_room(reports)),
     ]
     path.write_text("\n".join(lines) + "\n")

@@ -52,39 +52,45 @@ def kind_of(part, mode):
 def unseen():
     """Why marks are seen by no run, and why they cannot be in some kinds of modes."""
     known = tomllib.loads(UNSEEN.read_text())
-    return known["why"], known["cannot"]
+    return known["why"], known.get("cannot", [])
 
 
-def why_not(mark, kind, cannot):
+def why_not(mark, part, kind, cannot):
     """Why a mark cannot be in a kind of modes; `None` if it can."""
     for rule in cannot:
-        if re.fullmatch(rule["marks"], mark) and re.fullmatch(rule["kinds"], kind):
+        is_meant = any(re.fullmatch(one, mark) for one in rule["marks"])
+        if is_meant and re.fullmatch(rule.get("parts", ".*"), part) and re.fullmatch(rule["kinds"], kind):
             return rule["why"]
     return None
 
 
-def by_kind(table, reports):
+def runs_in(place, kind):
+    """Whether modes of this kind run the code at `place`: each file system has its own, and some is of both."""
+    is_f2fs = kind == F2FS
+    return kind is not None and not ("/ext4/" in place and is_f2fs or "/f2fs/" in place and not is_f2fs)
+
+
+def by_kind(table, reports, places):
     """For each mark that was seen: its part, and in how many states of each kind of modes it was seen."""
     kinds = {}
     for name, row in table.items():
         part = row["room"]
-        of_modes = {kind_of(part, mode_of(arguments)): 0 for arguments in reports}
-        of_modes.pop(None, None)
+        of = dict.fromkeys(kind_of(part, mode_of(arguments)) for arguments in reports)
+        of_modes = {kind: 0 for kind in of if runs_in(places[name], kind)}
         for arguments, count in row["by"].items():
             of_modes[kind_of(part, mode_of(arguments))] += count
         kinds[name] = (part, of_modes)
     return kinds
 
 
-def told_by_kind(table, reports):
-    """The part of docs/marks.md about kinds of modes."""
+def told_by_kind(table, reports, places):
+    """The part of docs/marks.md about kinds of modes; `places` has the file of each mark."""
     _, cannot = unseen()
-    kinds = by_kind({name: row for name, row in table.items() if row["by"]}, reports)
+    kinds = by_kind({name: row for name, row in table.items() if row["by"]}, reports, places)
     pairs = [(name, part, kind, count) for name, (part, of) in kinds.items() for kind, count in of.items()]
-    ruled_out = lambda name, kind: why_not(name, kind, cannot)
     seen = [pair for pair in pairs if pair[3]]
-    possible = [pair for pair in pairs if pair[3] or not ruled_out(pair[0], pair[2])]
-    wrong = [f"{name} ({kind})" for name, _, kind, count in seen if ruled_out(name, kind)]
+    possible = [pair for pair in pairs if pair[3] or not why_not(*pair[:3], cannot)]
+    wrong = [f"{name} ({kind})" for name, part, kind, _ in seen if why_not(name, part, kind, cannot)]
     if wrong:
         raise SystemExit(f"marks: {UNSEEN.name} says that these cannot be, and they were seen: {'; '.join(wrong)}")
     yield f"**{len(seen)} of {len(possible)} pairs of a mark and a kind of modes in which it can be were seen.**\n"
@@ -96,4 +102,6 @@ def told_by_kind(table, reports):
     yield "\nWhere a mark cannot be, and why:\n"
     yield "| marks | kinds | why |\n|---|---|---|"
     for rule in cannot:
-        yield f"| {rule['marks'].replace('|', ', ')} | {rule['kinds'].replace('|', ', ')} | {rule['why']} |"
+        said = lambda words: ", ".join(f"`{word}`" for word in words).replace("|", "\\|")
+        part = f" in {rule['parts']}" if "parts" in rule else ""
+        yield f"| {said(rule['marks'])}{part} | {said([rule['kinds']])} | {rule['why']} |"
