@@ -428,9 +428,9 @@ def broken_in(reports):
 def never_seen(never, table, of_tests):
     """The marks that no run saw: why, and with the tests that reach them, as `mutants.py --marks` wrote it."""
     why, _ = marks_kinds.unseen()
-    lacks = [name for name in never if name not in why]
+    lacks = sum(name not in why for name in never)
     if lacks:
-        print(f"{marks_kinds.UNSEEN.name} does not say why no run saw: {'; '.join(lacks)}", file=sys.stderr)
+        print(f"{marks_kinds.UNSEEN.name} does not say of {lacks} marks why no run saw them", file=sys.stderr)
     yield "Never seen by these runs, why, with how many tests reach each, and the fastest of them:\n"
     yield "| mark | part | why | tests | fastest |\n|---|---|---|---|---|"
     for name in never:
