@@ -144,7 +144,7 @@ mutants: deps
 ## mutants-sample: ten that docs/mutants.md says the explorer caught within 1,000 states, drawn by SEED=...: nine of them at least have to be caught within 3,000
 mutants-sample: deps
 	scripts/mutants.py --room "$${CARGO_TARGET_DIR:-target}/mutants" --dependencies "$${CARGO_TARGET_DIR:-target}" \
-	  --soon docs/mutants.md --sample 10 --seed $(or $(SEED),1) --states 3000 --no-tests --least 90
+	  --soon docs/mutants.md --sample 10 --draw $(or $(SEED),1) --states 3000 --timeout 100 --no-tests --least 90
 
 ## kill-deep: modes that share on images on XFS and Btrfs, as root: killed, or the host stopped, 1,260 times (half an hour on a busy machine)
 kill-deep: deps

@@ -324,7 +324,7 @@ def explore(binary, program, arguments, states, seed, out):
     if run.returncode == 1:
         (out / f"broken-{name}.txt").write_text(run.stderr)
     report, took = json.loads(run.stdout), time.monotonic() - begin
-    kept.write_text(json.dumps({"key": key, "seconds": took, "report": report}))
+    kept.write_text(json.dumps({"key": key, "digest": digest(binary), "seconds": took, "report": report}))
     return report, took
 
 

@@ -76,9 +76,10 @@ def by_kind(table, reports, places):
     for name, row in table.items():
         part = row["room"]
         of = dict.fromkeys(kind_of(part, mode_of(arguments)) for arguments in reports)
-        of_modes = {kind: 0 for kind in of if runs_in(places[name], kind)}
+        of_modes = {kind: 0 for kind in of if runs_in(places.get(name, ""), kind)}
         for arguments, count in row["by"].items():
-            of_modes[kind_of(part, mode_of(arguments))] += count
+            kind = kind_of(part, mode_of(arguments))
+            of_modes[kind] = of_modes.get(kind, 0) + count
         kinds[name] = (part, of_modes)
     return kinds
 

@@ -196,7 +196,7 @@ def copied(source, target):
 
 
 def take_dependencies(target, source):
-    """Copies what cargo built of other people's crates, so that it is not built again."""
+    """Copies what cargo built of other people's crates, so that it is not built again, as far as that goes."""
     for part in ("deps", ".fingerprint", "build"):
         for path in sorted((source / "debug" / part).glob("*")):
             copy = target / "debug" / part / path.name
@@ -204,9 +204,17 @@ def take_dependencies(target, source):
             is_ours = re.match("(lib)?onewrite", path.name) or part == "deps" and not path.suffix
             if is_ours or copy.exists():
                 continue
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            # With its times: cargo compares them.
-            shutil.copytree(path, copy) if path.is_dir() else shutil.copy2(path, copy)
+            half = target / "debug" / "half"
+            half.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir()
+            copy.parent.mkdir(exist_ok=True)
+            try:
+                # With its times: cargo compares them.
+                shutil.copytree(path, half / "of") if path.is_dir() else shutil.copy2(path, half / "of")
+                (half / "of").rename(copy)
+            except OSError as error:
+                return print(f"dependencies are built anew: {error}", file=sys.stderr)
 
 
 def built(tree, target, crates):
@@ -490,11 +498,12 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("only", nargs="*", metavar="NAME", help="only these mutants or tables; * and ? stand for more")
     parser.add_argument("--check", action="store_true", help="only check the tables against the source")
-    parser.add_argument("--sample", type=int, metavar="COUNT", help="only so many, drawn by the seed")
+    parser.add_argument("--sample", type=int, metavar="COUNT", help="only so many, drawn by --draw")
+    parser.add_argument("--draw", type=int, default=1, metavar="SEED", help="seed of --sample (%(default)s)")
     parser.add_argument("--soon", type=pathlib.Path, metavar="PAGE",
         help=f"only those that this page says the explorer caught within {SOON} states")
     parser.add_argument("--states", type=int, default=20_000, help="crash states for each workload (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the explorer and of --sample (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the explorer (%(default)s)")
     parser.add_argument("--no-tests", dest="tests", action="store_false", help="the explorer alone")
     parser.add_argument("--no-explorer", dest="explorer", action="store_false", help="the tests alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants side by side (%(default)s)")
@@ -524,7 +533,7 @@ def main():
     if options.soon:
         chosen = soon_caught(chosen, options.soon)
     if options.sample and options.sample < len(chosen):
-        chosen = sorted(random.Random(options.seed).sample(chosen, options.sample), key=lambda mutant: mutant.number)
+        chosen = sorted(random.Random(options.draw).sample(chosen, options.sample), key=lambda mutant: mutant.number)
     if not chosen:
         fail("no such mutant; the tables are " + ", ".join(sorted({mutant.table for mutant in mutants})))
     room = options.room.resolve()

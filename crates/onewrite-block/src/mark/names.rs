@@ -67,7 +67,7 @@ impl Room {
 
 /// All marks, by room.
 #[rustfmt::skip]
-pub const ALL: [(Room, &str); 400] = [
+pub const ALL: [(Room, &str); 401] = [
     (Room::Journal, "log full to its last block"),
     (Room::Journal, "record wraps at the end of the log"),
     (Room::Journal, "record ends with the last log block"),
@@ -388,6 +388,7 @@ pub const ALL: [(Room, &str); 400] = [
     (Room::Ssd, "erase waits for the map log"),
     (Room::Ssd, "failing block becomes a victim"),
     (Room::Ssd, "page went stale before its move"),
+    (Room::Ssd, "page went stale while it was moved"),
     (Room::Ssd, "collection waits for a SHARE"),
     (Room::Ssd, "shared page moved by collection"),
     (Room::Ssd, "bad block retired"),

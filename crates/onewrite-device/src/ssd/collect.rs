@@ -180,11 +180,13 @@ impl Ssd {
     pub(super) fn moved(&mut self, name: Lpn, copy: Move) {
         self.locked.remove(name.index());
         self.counters.moved_pages += 1;
-        // While its name is locked, it is neither programmed nor trimmed nor shared over.
-        debug_assert!(self.map.is_valid(copy.source), "{} keeps its owner while it is moved", copy.source);
-        self.map.move_all(copy);
-        self.blocks.gain(self.model.shape.block_of(copy.target));
-        self.went_stale(copy.source);
+        // While its name is locked, it is neither programmed nor trimmed nor shared over; but a read of it may fail.
+        onewrite_block::reached!("page went stale while it was moved", !self.map.is_valid(copy.source));
+        if self.map.is_valid(copy.source) {
+            self.map.move_all(copy);
+            self.blocks.gain(self.model.shape.block_of(copy.target));
+            self.went_stale(copy.source);
+        }
     }
 
     /// Hands an empty victim over for its erase; then starts that erase or the next victim.

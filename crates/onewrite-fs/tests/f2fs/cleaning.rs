@@ -90,6 +90,7 @@ fn what_the_device_cannot_share_is_copied() {
         plan.set(&[Late::refused_shares(Cause::Cleaning, u32::MAX)]);
         port.runtime().sleep(Nanos::from_secs(70)).await;
         assert!(cleaned(&fs) > before, "nothing is cleaned");
+        assert!(plan.has_met(), "no SHARE was refused");
         fs.sync().await?;
         fs.drop_caches();
         for at in 100..120 {

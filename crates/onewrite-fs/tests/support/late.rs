@@ -66,6 +66,11 @@ impl Plan {
         self.0.replace(late.to_vec());
     }
 
+    /// Whether a request was late, of those meant by `u32::MAX`.
+    pub fn has_met(&self) -> bool {
+        self.0.borrow().iter().any(|late| late.left < u32::MAX)
+    }
+
     /// How a request is late; counts it.
     fn take(&self, request: &Request) -> Option<Late> {
         let kind = match request.operation {

@@ -71,7 +71,8 @@ fn a_transaction_of_dropped_pages_alone_hides_none_behind_it() {
             rig.left()
         });
         let home = recovered(&left, CheckpointBy::Copy);
-        (assert_home(&home, 5, 1), assert_home(&home, 7, 3));
+        assert_home(&home, 5, 1);
+        assert_home(&home, 7, 3);
         assert!(home.page(Lpn(6)).is_zeros(), "a dropped page");
     }
 }
