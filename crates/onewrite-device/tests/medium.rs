@@ -76,22 +76,22 @@ fn an_unreadable_page_is_named_until_it_is_written_again() {
     assert!(run(&mut device, &mut now, read(4)).is_ok());
 }
 
-/// Also of pages that collection is moving.
+/// While collection moves pages, and others.
 #[test]
 fn reads_that_fail_beside_collection_lose_no_other_page() {
-    let mut device = Profile::load("ideal").unwrap().ssd(Some(4 * MIB)).unwrap();
+    let mut device = Profile::load("nvme-share").unwrap().ssd(Some(16 * MIB)).unwrap();
     let (mut now, mut choices, pages) = (Nanos::ZERO, Choices::new(1), device.geometry().pages);
     (0..pages).for_each(|page| drop(run(&mut device, &mut now, write(page, 1)).unwrap()));
     let mut faults = MediumFaults::new(1);
     faults.read_one_in = 10;
     device.set_faults(faults);
     let (mut completed, mut under_way, mut failed) = (Vec::new(), 0, 0);
-    for round in 0..20_000 {
+    for round in 0..60_000 {
         for (token, operation) in [(0, write(choices.below(pages), 1)), (1, read(choices.below(pages)))] {
             device.submit(Token(2 * round + token), Request::new(operation, Cause::Data), now);
             under_way += 1;
         }
-        while under_way > if round < 19_999 { 16 } else { 0 } {
+        while under_way > if round < 59_999 { 16 } else { 0 } {
             now = device.next_event().moment().expect("requests go on");
             device.advance(now, &mut completed);
             under_way -= completed.len();
