@@ -128,8 +128,8 @@ impl Journal {
             self.checkpoint_wanted.set(true);
             self.work.notify_all();
         } else if self.committing.borrow().is_none() {
-            // The largest transaction fits into an empty log with as many revokes as the log has blocks. Of a compressed
-            // one it may need more, but LZ4 packs 255 blocks into one at best, and their revokes take half a log block.
+            // The largest transaction fits into an empty log with as many revokes as the log has blocks. A compressed
+            // log may ask for more, but LZ4 packs 255 blocks into one at best, whose revokes take half a block.
             debug_assert!(false, "an empty log has room for every transaction");
             self.request_commit(self.running_tid());
         }
