@@ -9,6 +9,7 @@ reached is listed by name. A run that breaks a promise leaves what it said in OU
 
 import argparse
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -328,6 +329,7 @@ def explore(binary, program, arguments, states, seed, out):
     return report, took
 
 
+@functools.cache
 def digest(path):
     """Names the content of a file."""
     with open(path, "rb") as file:
