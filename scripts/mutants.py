@@ -531,7 +531,9 @@ def main():
 
     chosen = [mutant for mutant in mutants if is_asked_for(mutant)]
     if options.soon:
-        chosen = soon_caught(chosen, options.soon)
+        if not options.soon.is_file():
+            fail(f"--soon: no page {options.soon}; docs/mutants.md is one")
+        chosen = soon_caught(chosen, options.soon) or fail(f"--soon: {options.soon} tells of no mutant caught soon")
     if options.sample and options.sample < len(chosen):
         chosen = sorted(random.Random(options.draw).sample(chosen, options.sample), key=lambda mutant: mutant.number)
     if not chosen:
