@@ -530,7 +530,7 @@ def main():
         return not options.only or any(fnmatch.fnmatch(name, only) for name in names for only in options.only)
 
     chosen = [mutant for mutant in mutants if is_asked_for(mutant)]
-    if options.soon:
+    if options.soon and chosen:
         if not options.soon.is_file():
             fail(f"--soon: no page {options.soon}; docs/mutants.md is one")
         chosen = soon_caught(chosen, options.soon) or fail(f"--soon: {options.soon} tells of no mutant caught soon")
