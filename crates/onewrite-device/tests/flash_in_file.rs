@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use onewrite_block::{Device, Durable, Lpn, MIB, Operation, Page, PowerCut};
+use onewrite_block::mark::{self, Listener};
+use onewrite_block::{Cause, Device, DeviceError, Durable, Lpn, MIB, Operation, Page, PowerCut, Request, Token};
 use onewrite_device::micro::Bench;
 use onewrite_device::{Profile, Ssd};
 
@@ -139,5 +140,52 @@ fn a_fork_of_a_device_in_a_file_lives_in_memory() {
     drop((fork, bench));
     let mut bench = Bench::new(Box::new(open(&path)), 1);
     assert_eq!(read(&mut bench, Lpn(3)), content(3));
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Flips a bit in the out-of-band area of each flash page that held this logical page.
+fn damage_areas_of(path: &Path, lpn: u32) -> usize {
+    let mut bytes = std::fs::read(path).unwrap();
+    let is_meant = |area: &[u8]| area[..4] == lpn.to_le_bytes() && area[20..28] == [0; 8] && area[28..32] != [0; 4];
+    let areas: Vec<usize> = (0..bytes.len() - 32).step_by(16).filter(|at| is_meant(&bytes[*at..])).collect();
+    areas.iter().for_each(|at| bytes[at + 31] ^= 1);
+    std::fs::write(path, bytes).unwrap();
+    areas.len()
+}
+
+#[test]
+fn a_page_whose_area_is_damaged_is_lost_and_named_until_it_is_written_again() {
+    const LOST: u64 = 1234;
+    let _guard = alone();
+    let path = scratch("damaged");
+    let mut bench = Bench::new(Box::new(open(&path)), 1);
+    let write =
+        |lpn: u64| Operation::Write { start: Lpn(lpn), pages: vec![content(lpn)], durable: Durable::AfterFlush };
+    for lpn in (1000..1200).chain([LOST]) {
+        bench.one(write(lpn));
+        bench.one(Operation::Flush);
+    }
+    drop(bench);
+    assert_eq!(damage_areas_of(&path, LOST as u32), 1);
+    let _listener = Listener::new();
+    let (mut bench, reached) = mark::during(|| Bench::new(Box::new(open(&path)), 1));
+    assert!(reached.contains(mark::number("mapped page is torn")));
+    for lpn in 1000..1200 {
+        assert_eq!(read(&mut bench, Lpn(lpn)), content(lpn), "page {lpn}");
+    }
+    let mut now = bench.now();
+    let mut outcome = |operation: Operation| {
+        let (device, mut completed) = (bench.device_mut(), Vec::new());
+        device.submit(Token(u32::MAX), Request::new(operation, Cause::Data), now);
+        while completed.is_empty() {
+            now = device.next_event().moment().unwrap();
+            device.advance(now, &mut completed);
+        }
+        completed.remove(0).outcome
+    };
+    let lost = || Operation::Read { start: Lpn(LOST), count: 1 };
+    assert_eq!(outcome(lost()), Err(DeviceError::ReadFailed { page: Lpn(LOST) }));
+    outcome(write(LOST)).unwrap();
+    assert_eq!(outcome(lost()), Ok(vec![content(LOST)]));
     std::fs::remove_file(&path).unwrap();
 }

@@ -3,6 +3,7 @@
 #[allow(dead_code, missing_docs, reason = "each test crate uses its part")]
 mod support;
 
+use onewrite_block::mark::{self, Listener};
 use onewrite_block::{
     Cause, Choices, Device, DeviceError, Durable, Lpn, MIB, Nanos, Operation, Outcome, Page, PowerCut, Request, Token,
 };
@@ -34,6 +35,13 @@ fn write(start: u64, count: u64) -> Operation {
 
 fn read(start: u64) -> Operation {
     Operation::Read { start: Lpn(start), count: 1 }
+}
+
+/// Runs `work`, which has to come to the situation of this mark.
+fn coming_to(mark: &str, work: impl FnOnce()) {
+    let _listener = Listener::new();
+    let ((), reached) = mark::during(work);
+    assert!(reached.contains(mark::number(mark)), "this test is for {mark:?}, and did not come to it");
 }
 
 #[test]
@@ -86,27 +94,32 @@ fn reads_that_fail_beside_collection_lose_no_other_page() {
     faults.read_one_in = 10;
     device.set_faults(faults);
     let (mut completed, mut under_way, mut failed) = (Vec::new(), 0, 0);
-    for round in 0..60_000 {
-        for (token, operation) in [(0, write(choices.below(pages), 1)), (1, read(choices.below(pages)))] {
-            device.submit(Token(2 * round + token), Request::new(operation, Cause::Data), now);
-            under_way += 1;
-        }
-        while under_way > if round < 59_999 { 16 } else { 0 } {
-            now = device.next_event().moment().expect("requests go on");
-            device.advance(now, &mut completed);
-            under_way -= completed.len();
-            for completion in completed.drain(..) {
-                let is_read = completion.token.0 % 2 == 1;
-                let is_lost = matches!(completion.outcome, Err(DeviceError::ReadFailed { .. }));
-                assert!(completion.outcome.is_ok() || is_read && is_lost, "{completion:?}");
-                failed += u64::from(is_lost);
+    coming_to("page went stale while it was moved", || {
+        for round in 0..60_000 {
+            // One write and three reads.
+            for token in 4 * round..4 * round + 4 {
+                let page = choices.below(pages);
+                let operation = if token % 4 == 0 { write(page, 1) } else { read(page) };
+                device.submit(Token(token), Request::new(operation, Cause::Data), now);
+                under_way += 1;
+            }
+            while under_way > if round < 59_999 { 16 } else { 0 } {
+                now = device.next_event().moment().expect("requests go on");
+                device.advance(now, &mut completed);
+                under_way -= completed.len();
+                for completion in completed.drain(..) {
+                    let is_read = completion.token.0 % 4 > 0;
+                    let is_lost = matches!(completion.outcome, Err(DeviceError::ReadFailed { .. }));
+                    assert!(completion.outcome.is_ok() || is_read && is_lost, "{completion:?}");
+                    failed += u64::from(is_lost);
+                }
+            }
+            if round % 1_000 == 0 {
+                device.check().unwrap();
             }
         }
-        if round % 1_000 == 0 {
-            device.check().unwrap();
-        }
-    }
-    assert!(failed > 100 && device.counters().moved_pages > 10_000, "{failed} lost, {:?}", device.counters());
+    });
+    assert!(failed > 100 && device.counters().moved_pages > 1_000, "{failed} lost, {:?}", device.counters());
     device.set_faults(MediumFaults::new(1));
     for page in 0..pages {
         let content = Page::from_slice(&(page + 1).to_le_bytes());
@@ -115,6 +128,23 @@ fn reads_that_fail_beside_collection_lose_no_other_page() {
             Err(error) => assert_eq!(error, DeviceError::ReadFailed { page: Lpn(page) }),
         }
     }
+}
+
+/// Erases that take long leave the map log without a blank block: what needs it waits.
+#[test]
+fn a_map_log_without_a_blank_block_waits_for_an_erase() {
+    let mut profile = Profile::load("nvme-share").unwrap();
+    profile.flash.as_mut().expect("flash").erase_us = 500_000.0;
+    let mut device = profile.ssd(Some(4 * MIB)).unwrap();
+    let (mut now, mut choices) = (Nanos::ZERO, Choices::new(1));
+    let mut flushes = || {
+        for _ in 0..20_000 {
+            run(&mut device, &mut now, write(choices.below(1000), 1)).unwrap();
+            run(&mut device, &mut now, Operation::Flush).unwrap();
+        }
+    };
+    coming_to("map log waits for a blank block", &mut flushes);
+    device.check().unwrap();
 }
 
 #[test]

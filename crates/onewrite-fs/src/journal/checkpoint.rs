@@ -112,7 +112,7 @@ impl Journal {
     ///
     /// # Errors
     /// Device errors; the journal is then aborted. [`FsError::ReadOnly`] if it closes.
-    pub(crate) async fn bring_home_for_good(&self, targets: &[BlockNo], sources: &[BlockNo]) -> FsResult<()> {
+    pub async fn bring_home_for_good(&self, targets: &[BlockNo], sources: &[BlockNo]) -> FsResult<()> {
         let is_done = || {
             let live = self.live.borrow();
             !targets.iter().any(|block| live.is_logged(*block))

@@ -8,13 +8,13 @@ use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, FsResult, Ino
 
 use crate::support::late::{LATE, Late, LateDisk, Plan};
 use crate::support::volume::{contents, image, new_disk, save, with_mount};
-use crate::support::{Scratch, assert_clean};
+use crate::support::{Scratch, assert_clean, coming_to};
 
 const MIB: u64 = 1024 * 1024;
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// Runs `work` on a disk whose late requests it plans. e2fsck must find nothing afterwards.
-fn on_late_disk<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
+pub fn on_late_disk<T: 'static, F: Future<Output = FsResult<T>> + 'static>(
     options: MountOptions,
     work: impl FnOnce(Rc<Ext4>, DevicePort, Plan) -> F + 'static,
 ) -> T {
@@ -46,11 +46,11 @@ async fn change_mode(fs: &Ext4, file: Ino) -> FsResult<()> {
     fs.set_attributes(file, AttributeChanges { permissions: Some(0o600), ..AttributeChanges::default() }).await
 }
 
-async fn create(fs: &Ext4, name: &[u8]) -> FsResult<Ino> {
+pub async fn create(fs: &Ext4, name: &[u8]) -> FsResult<Ino> {
     fs.create(fs.root(), name, NewNode::FILE).await
 }
 
-async fn write(fs: &Ext4, file: Ino, page: u64, bytes: &[u8]) -> FsResult<()> {
+pub async fn write(fs: &Ext4, file: Ino, page: u64, bytes: &[u8]) -> FsResult<()> {
     fs.write(file, Position::At(page * PAGE), Content::Bytes(bytes), Manner::default()).await.map(drop)
 }
 
@@ -58,7 +58,22 @@ async fn resize(fs: &Ext4, file: Ino, size: u64) -> FsResult<()> {
     fs.set_attributes(file, AttributeChanges { size: Some(size), ..AttributeChanges::default() }).await
 }
 
-async fn read(fs: &Ext4, file: Ino) -> FsResult<Vec<u8>> {
+/// Writes each second page of the first `pages`, so that each is an extent of its own; all are home then.
+pub async fn write_scattered(fs: &Ext4, port: &DevicePort, file: Ino, pages: u64) -> FsResult<()> {
+    for page in (0..pages).step_by(2) {
+        write(fs, file, page, &[1; PAGE_SIZE]).await?;
+    }
+    come_home(fs, port).await
+}
+
+/// Waits for a commit and its checkpoint, of a `checkpoint_age` of ten milliseconds.
+pub async fn come_home(fs: &Ext4, port: &DevicePort) -> FsResult<()> {
+    fs.sync().await?;
+    port.runtime().sleep(Nanos::from_millis(50)).await;
+    Ok(())
+}
+
+pub async fn read(fs: &Ext4, file: Ino) -> FsResult<Vec<u8>> {
     Ok(fs.read(file, 0, u64::MAX / 2, Manner::default()).await?.to_vec())
 }
 
@@ -245,4 +260,24 @@ fn a_directory_block_that_leaves_memory_before_it_gets_a_name_is_loaded_again() 
         assert_eq!(fs.lookup(fs.root(), b"new").await?, made);
         Ok(())
     });
+}
+
+#[test]
+fn a_map_that_changes_while_it_is_read_is_read_again() {
+    let options = MountOptions { checkpoint_age: Nanos::from_millis(10), ..MountOptions::new(Mode::Ordered) };
+    let work = |fs: Rc<Ext4>, port: DevicePort, plan: Plan| async move {
+        let file = create(&fs, b"file").await?;
+        write_scattered(&fs, &port, file, 1400).await?;
+        write(&fs, file, 1301, &[2; PAGE_SIZE]).await?;
+        fs.drop_caches();
+        plan.set(&[Late::reads(Cause::Metadata, 1)]);
+        let reader = Rc::clone(&fs);
+        let reading = port.runtime().start(async move { reader.read(file, 20 * PAGE, PAGE, Manner::default()).await });
+        port.runtime().sleep(Nanos::from_millis(1)).await;
+        // Another leaf of the map, which is there at once.
+        fs.fsync(file).await?;
+        assert!(reading.await?.to_vec().iter().all(|byte| *byte == 1));
+        Ok(())
+    };
+    coming_to("map changed while it was read", || on_late_disk(options, work));
 }

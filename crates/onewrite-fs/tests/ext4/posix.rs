@@ -13,7 +13,7 @@ use onewrite_fs::{
 use onewrite_testing::skipped;
 
 use crate::support::volume::{image, load, new_disk, save, with_mount};
-use crate::support::{LoopMount, Scratch, assert_clean, output, run, text};
+use crate::support::{LoopMount, Scratch, assert_clean, coming_to, output, run, text};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -22,8 +22,17 @@ fn judged<F: Future<Output = FsResult<()>> + 'static>(
     name: &str,
     work: impl FnOnce(Rc<Ext4>) -> F + 'static,
 ) -> (Scratch, std::path::PathBuf) {
+    judged_on(128 * MIB, name, work)
+}
+
+/// The same on a disk of another size.
+fn judged_on<F: Future<Output = FsResult<()>> + 'static>(
+    size_bytes: u64,
+    name: &str,
+    work: impl FnOnce(Rc<Ext4>) -> F + 'static,
+) -> (Scratch, std::path::PathBuf) {
     let options = MountOptions::new(Mode::Ordered);
-    let (outcome, device) = with_mount(Box::new(new_disk(128 * MIB, 1024)), options, |fs, _| work(fs));
+    let (outcome, device) = with_mount(Box::new(new_disk(size_bytes, 1024)), options, |fs, _| work(fs));
     outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
     let scratch = Scratch::new(name);
     let path = scratch.path("image");
@@ -194,6 +203,35 @@ fn a_hundred_thousand_files_fit_one_directory_and_go_again() {
         assert_eq!(names(&fs, directory, 0).await?.len(), 2);
         fs.remove_directory(fs.root(), b"directory").await
     });
+}
+
+/// About two million names of 255 bytes.
+#[test]
+#[ignore = "deep: a gigabyte of names, some minutes"]
+fn a_hash_tree_without_room_refuses_a_name_and_keeps_the_others() {
+    let work = |fs: Rc<Ext4>| async move {
+        let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;
+        let name = |number: u32| format!("{number:0255}").into_bytes();
+        let (mut file, mut made) = (fs.root(), 0_u32);
+        let refused = loop {
+            // A file has 65,000 names at most.
+            let outcome = match made % 60_000 {
+                0 => fs.create(directory, &name(made), NewNode::FILE).await.map(|new| file = new),
+                _ => fs.link(file, directory, &name(made)).await,
+            };
+            match outcome {
+                Ok(()) => made += 1,
+                Err(error) => break error,
+            }
+        };
+        println!("{made} names: {refused}");
+        assert!(matches!(&refused, FsError::NoSpace { what, .. } if what.contains("hash tree")), "{refused}");
+        fs.unlink(directory, &name(made / 2)).await?;
+        fs.link(file, directory, &name(made / 2)).await?;
+        assert_eq!(names(&fs, directory, 0).await?.len(), made as usize + 2);
+        Ok(())
+    };
+    coming_to("htree full", || judged_on(1200 * MIB, "hash-tree", work));
 }
 
 #[test]

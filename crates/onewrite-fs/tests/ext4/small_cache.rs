@@ -2,12 +2,14 @@
 
 use std::rc::Rc;
 
-use onewrite_block::{Device, DevicePort, Geometry, Image, Nanos, PAGE_SIZE, RamDisk};
+use onewrite_block::{Cause, Device, DevicePort, Geometry, Image, Nanos, PAGE_SIZE, RamDisk};
 use onewrite_fs::ext4::{Ext4, Mode, MountOptions, PolicyKind};
 use onewrite_fs::{Allocation, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 
+use crate::late;
+use crate::support::late::{Late, Plan};
 use crate::support::volume::{contents, image, new_disk, save, with_mount};
-use crate::support::{Scratch, assert_clean};
+use crate::support::{Scratch, assert_clean, coming_to};
 
 const MIB: u64 = 1024 * 1024;
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -148,4 +150,43 @@ fn a_read_beside_a_direct_write_leaves_nothing_old_in_the_page_cache() {
         let (outcome, _) = with_mount(Box::new(new_disk(64 * MIB, 1024)), MountOptions::new(mode), work);
         outcome.unwrap_or_else(|error| panic!("{mode}: {error}"));
     }
+}
+
+#[test]
+fn a_leaf_of_a_map_that_leaves_memory_before_its_split_is_read_again() {
+    let options = MountOptions {
+        checkpoint_age: Nanos::from_millis(10),
+        cache_pages: MountOptions::CACHE_PAGES_MIN,
+
+        delayed_allocation: false,
+        ..MountOptions::new(Mode::Ordered)
+    };
+    let work = |fs: Rc<Ext4>, port: DevicePort, plan: Plan| async move {
+        let other = late::create(&fs, b"other").await?;
+        late::write(&fs, other, 0, &[3; 300 * PAGE_SIZE]).await?;
+        // With one of these numbers of clean pages memory is full when the split takes a block.
+        for clean in 225..245 {
+            let file = late::create(&fs, b"file").await?;
+            // Two leaves, of 339 and 340 extents: the second is full.
+            late::write_scattered(&fs, &port, file, 2 * 679).await?;
+            late::write(&fs, other, 0, &[4; 16 * PAGE_SIZE]).await?;
+            fs.drop_caches();
+            fs.read(other, 20 * PAGE, clean * PAGE, Manner::default()).await?;
+            plan.set(&[Late::writes(Cause::Data, 1)]);
+            let dropper = Rc::clone(&fs);
+            let clock = port.runtime().clone();
+            port.runtime().spawn(async move {
+                clock.sleep(Nanos::from_millis(1)).await;
+                dropper.drop_caches();
+            });
+            late::write(&fs, file, 2 * 679, &[1; PAGE_SIZE]).await?;
+            late::come_home(&fs, &port).await?;
+            fs.drop_caches();
+            let whole = late::read(&fs, file).await?;
+            assert!(whole.chunks(2 * PAGE_SIZE).all(|pair| pair[..PAGE_SIZE] == [1; PAGE_SIZE]));
+            fs.unlink(fs.root(), b"file").await?;
+        }
+        Ok(())
+    };
+    coming_to("extent path left memory during an allocation", || late::on_late_disk(options, work));
 }

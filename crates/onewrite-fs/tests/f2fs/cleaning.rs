@@ -7,6 +7,7 @@ use onewrite_block::{Cause, DevicePort, Geometry, Nanos, RamDisk};
 use onewrite_fs::f2fs::{Clean, F2fs, F2fsOptions};
 use onewrite_fs::{AttributeChanges, Content, FileSystem, FileView, FsResult, Ino, Manner, NewNode, Position};
 
+use crate::support::coming_to;
 use crate::support::f2fs_volume::{Left, assert_clean, new_disk, with_mount};
 use crate::support::late::{Late, LateDisk, Plan};
 use crate::support::volume::image;
@@ -129,6 +130,49 @@ fn an_fsync_waits_for_what_cleaning_moved_meanwhile() {
         }
         Ok(())
     });
+}
+
+/// A page that cleaning moved is dirty again, if its write fails while the fsync of its file waits for it.
+#[test]
+fn an_fsync_tells_that_what_cleaning_moved_did_not_arrive() {
+    let options = F2fsOptions { checkpoint_interval: Nanos::from_secs(10_000), ..F2fsOptions::default() };
+    let work = |fs: Rc<F2fs>, port: DevicePort, plan: Plan| async move {
+        let file = aged(&fs, 2_400, 100..120).await?;
+        plan.set(&[
+            Late::reads(Cause::Data, u32::MAX).by(VERY_LATE),
+            Late::failing_writes(Cause::Cleaning, 1).by(Nanos::from_secs(1_000)),
+        ]);
+        port.runtime().sleep(Nanos::from_secs(70)).await;
+        fs.fsync(file).await.expect_err("a write failed");
+        plan.set(&[]);
+        fs.fsync(file).await?;
+        fs.drop_caches();
+        for at in 100..120 {
+            assert_eq!(page(&fs, file, at).await?, [1; PAGE as usize], "page {at}");
+        }
+        Ok(())
+    };
+    coming_to("fsync finds pages that cleaning moved", || on_late_disk(options, work));
+}
+
+/// All that is clean leaves memory each millisecond, while each read takes five.
+#[test]
+fn a_page_that_leaves_memory_before_it_is_moved_stays_where_it_is() {
+    let work = |fs: Rc<F2fs>, port: DevicePort, plan: Plan| async move {
+        let file = aged(&fs, 2_400, 100..120).await?;
+        let slow = [Cause::Data, Cause::Metadata].map(|cause| Late::reads(cause, u32::MAX).by(Nanos::from_millis(5)));
+        plan.set(&slow);
+        for _ in 0..70_000 {
+            port.runtime().sleep(Nanos::from_millis(1)).await;
+            fs.drop_caches();
+        }
+        plan.set(&[]);
+        for at in 100..120 {
+            assert_eq!(page(&fs, file, at).await?, [1; PAGE as usize], "page {at}");
+        }
+        Ok(())
+    };
+    coming_to("content changed while it was cleaned", || on_late_disk(F2fsOptions::default(), work));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod full;
 mod gate;
 mod linux;
 mod logs;
+mod memory;
 mod mkfs;
 mod model;
 mod names;

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use onewrite_block::layer::{Fault, FaultPlan, Faulty};
+use onewrite_block::mark::{self, Listener};
 use onewrite_block::{
     Completion, Counters, Device, Executor, Geometry, Lpn, Nanos, NextEvent, PAGE_SIZE, Page, Request, Token,
 };
-use onewrite_fs::pages::{PAGE_BYTES, PagesOptions, page_key};
+use onewrite_fs::pages::{OwnerId, PAGE_BYTES, PagesOptions, page_key};
 use onewrite_fs::{FsError, FsResult};
 
 use super::tiny_log::{TinyFile, TinyLog};
@@ -221,4 +222,32 @@ fn pages_without_a_place_neither_stop_writers_nor_keep_the_flusher_busy() {
     tiny.has_places.set(true);
     executor.run_until(Nanos::from_secs(50)).expect("no halt");
     assert_eq!(tiny.device_bytes(), CACHE_PAGES / 2 * PAGE_BYTES, "the flusher comes back");
+}
+
+/// Memory holds more pages than it should for as long as none of them may leave.
+#[test]
+fn kept_pages_that_fill_memory_stop_nobody() {
+    let options = PagesOptions { owned_pages_max: 2 * CACHE_PAGES as usize, ..PagesOptions::default() };
+    let _listener = Listener::new();
+    let work = |tiny: Rc<TinyLog>| async move {
+        let (kept, other) = (tiny.make(1), tiny.make(2));
+        tiny.write(&other, 0, &[2; 4 * PAGE_SIZE]).await?;
+        tiny.pages.sync(&*tiny, &other).await?;
+        tiny.pages.drop_clean(None);
+        for index in 0..CACHE_PAGES + 8 {
+            tiny.write(&kept, index * PAGE_BYTES, &[1; PAGE_SIZE]).await?;
+            tiny.pages.owned_pages().keep(OwnerId(7), page_key(&*kept, index)).expect("within the bound");
+        }
+        assert_eq!(tiny.read(&other, 0, u64::MAX, BUFFERED).await?, [2; 4 * PAGE_SIZE]);
+        let held = || (0..CACHE_PAGES + 8).filter(|index| tiny.pages.holds(page_key(&*kept, *index))).count();
+        assert_eq!(held() as u64, CACHE_PAGES + 8);
+        tiny.pages.owned_pages().let_go(OwnerId(7));
+        tiny.write(&other, 0, &[3; PAGE_SIZE]).await?;
+        assert!(held() as u64 <= CACHE_PAGES, "{} pages", held());
+        let all = tiny.read(&kept, 0, u64::MAX, BUFFERED).await?;
+        assert_eq!(all, vec![1; (CACHE_PAGES as usize + 8) * PAGE_SIZE]);
+        Ok(())
+    };
+    let ((), reached) = mark::during(|| run(disk(), options, work));
+    assert!(reached.contains(mark::number("page cache stuck above its capacity")));
 }

@@ -43,6 +43,10 @@ impl Late {
         Late { by: Nanos(0), fails: true, ..Late::reads(cause, left) }
     }
 
+    pub fn failing_writes(cause: Cause, left: u32) -> Late {
+        Late { fails: true, ..Late::writes(cause, left) }
+    }
+
     pub fn trims(cause: Cause, left: u32) -> Late {
         Late { kind: Kind::Trim, ..Late::writes(cause, left) }
     }
@@ -137,10 +141,11 @@ impl Device for LateDisk {
     }
 }
 
-/// Only reads and SHAREs are made to fail.
+/// Trims are not made to fail.
 fn failure(request: &Request) -> DeviceError {
     match &request.operation {
         Operation::Read { start, .. } => DeviceError::ReadFailed { page: *start },
+        Operation::Write { start, .. } => DeviceError::WriteFailed { page: *start },
         Operation::Share(pairs) => DeviceError::ShareSource { source_page: pairs[0].source },
         _ => unreachable!("{request:?} is not made to fail"),
     }

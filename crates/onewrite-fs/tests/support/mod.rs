@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use onewrite_block::mark::{self, Listener};
 use onewrite_testing::skipped;
 
 /// A directory; dropping it removes it.
@@ -42,6 +43,14 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Runs `work`, which has to come to the situation of this mark.
+pub fn coming_to<T>(mark: &str, work: impl FnOnce() -> T) -> T {
+    let _listener = Listener::new();
+    let (outcome, reached) = mark::during(work);
+    assert!(reached.contains(mark::number(mark)), "this test is for {mark:?}, and did not come to it");
+    outcome
 }
 
 /// The seeds of a test: `count` seeds from `first` on. `ONEWRITE_SEED` (the first) and `ONEWRITE_SEEDS` (their number)

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use onewrite_block::{Cause, Lpn, Nanos, Operation, Page, Pattern, Request};
+use onewrite_fs::BlockNo;
 use onewrite_fs::journal::format::MAGIC;
 use onewrite_fs::journal::{CheckpointBy, Compressed};
+
+use crate::support::coming_to;
 
 use super::rig::{Change, LOG, Rig, Shape, page, recovered, superblock_of};
 
@@ -56,6 +59,30 @@ fn a_checkpoint_beside_the_end_of_the_log_leaves_it_empty() {
     });
     assert_eq!(superblock_of(left.page(LOG.page())).start, 0, "an empty log has no first block");
     assert!(*left.page(Lpn(5)) == page(&[1; 100]), "home");
+}
+
+/// Only writes to the log take time.
+fn slow_log(request: &Request) -> Nanos {
+    Nanos::from_millis(if request.cause == Cause::Journal { 10 } else { 0 })
+}
+
+#[test]
+fn a_block_is_home_for_good_once_the_commit_under_way_and_its_checkpoint_are_done() {
+    let work = |rig: Rc<Rig>| async move {
+        let other = Rc::clone(&rig);
+        let commit = rig.runtime().start(async move { other.commit(&[logs(5, 1)]).await });
+        rig.runtime().sleep(Nanos::from_millis(5)).await;
+        rig.journal.bring_home_for_good(&[BlockNo(5)], &[]).await.expect("it comes home");
+        let left = rig.left();
+        assert!(*left.page(Lpn(5)) == page(&[1; 100]), "home");
+        commit.await;
+        left
+    };
+    let run = || Rig::run(Shape { span: slow_log, ..Shape::PLAIN }, work);
+    let mut left = coming_to("share of pages waits for a commit under way", run);
+    left.set(Lpn(5), page(&[9; 100]));
+    let then = recovered(&left, CheckpointBy::Copy);
+    assert!(*then.page(Lpn(5)) == page(&[9; 100]), "recovery writes over what came home for good");
 }
 
 /// Home writes and reads of the log take ten milliseconds; all else no time.
