@@ -5,9 +5,9 @@ OUT ?= out
 ONEWRITE = $(CARGO) run --quiet --release --package onewrite --
 
 .PHONY: demo test python-wheel check deny bench results mechanisms kernel-parity group-commit vm doc deps clean \
-  device-deep fuzz-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding crash-canaries \
-  crash-marks mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c install-test \
-  sqlite-tools sqlite-tcl paper-ts-clock scoreboard
+  device-deep fuzz-deep names-deep crash-deep crash-ace crash-faults crash-sqlite crash-policies crash-padding \
+  crash-canaries crash-marks mutants mutants-sample kill-deep kills databases pjdfstest xfstests ltp install install-c \
+  install-test sqlite-tools sqlite-tcl paper-ts-clock scoreboard
 
 ## demo: compare three journal modes on varmail on an emulated SATA SSD; table, HTML report, e2fsck on each image
 demo: deps
@@ -52,6 +52,11 @@ device-deep: deps
 ## fuzz-deep: a million mutated images and logs mounted, walked, written and unmounted, overflow checked (about an hour)
 fuzz-deep: deps
 	$(CARGO) test --package onewrite-fs --test fuzz_mount -- --ignored --nocapture
+
+## names-deep: 1.6 million names of 255 bytes in one directory, until its hash tree has no room (a minute)
+names-deep: deps
+	$(CARGO) test --release --package onewrite-fs --test ext4 -- --ignored --exact --nocapture \
+	  posix::a_hash_tree_without_room_refuses_a_name_and_keeps_the_others
 
 ## results: every journal mode on four devices, with the papers' rows beside them, into docs/results.md (25 minutes of processor time)
 results: deps

@@ -205,9 +205,9 @@ fn a_hundred_thousand_files_fit_one_directory_and_go_again() {
     });
 }
 
-/// About two million names of 255 bytes.
+/// 1.6 million names of 255 bytes.
 #[test]
-#[ignore = "deep: a gigabyte of names, some minutes"]
+#[ignore = "deep: a gigabyte of names, a minute"]
 fn a_hash_tree_without_room_refuses_a_name_and_keeps_the_others() {
     let work = |fs: Rc<Ext4>| async move {
         let directory = fs.create(fs.root(), b"directory", NewNode::DIRECTORY).await?;

@@ -316,7 +316,11 @@ impl Directories<'_> {
         if root_is_full {
             onewrite_block::reached!("htree full");
             debug_assert_eq!(LEVELS_MAX, 1);
-            return Err(FsError::NoSpace { what: "places in the directory's hash tree", needed: 1, free: 0 });
+            return Err(FsError::NoSpace {
+                what: "places in the directory's hash tree; use several directories",
+                needed: 1,
+                free: 0,
+            });
         }
         onewrite_block::reached!("htree index node split");
         let (node, _) = path.indexes[1];

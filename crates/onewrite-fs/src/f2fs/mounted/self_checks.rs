@@ -101,22 +101,6 @@ fn blocks_left(space: &mut Space, staged: usize) -> usize {
     space.open_blocks()
 }
 
-#[test]
-fn a_node_without_a_block_is_an_error_and_nothing_that_was_durable_is_lost() {
-    on_mount(async |fs| {
-        let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
-        fs.sync().await?;
-        let owner = Owner { summary: Summary { nid: Nid::NONE, slot: 0 }, version: 0 };
-        while fs.volume().space.borrow_mut().take(LogKind::WarmNode, owner).is_some() {}
-        fs.write(file, Position::At(0), Content::Bytes(&[1; PAGE_SIZE]), Manner::default()).await?;
-        let refused = fs.fsync(file).await;
-        println!("{refused:?}");
-        let refused = fs.sync().await;
-        println!("{refused:?}");
-        Ok(())
-    });
-}
-
 /// The next checkpoint brings in what only the staging area has.
 #[test]
 fn on_whole_ground_other_content_leaves_staged_pages_their_room() {
