@@ -2,18 +2,19 @@
 
 use std::rc::Rc;
 
-use onewrite_block::{Choices, Executor, Geometry, Image, MIB, PAGE_SIZE, RamDisk};
+use onewrite_block::mark::{self, Listener};
+use onewrite_block::{Choices, DevicePort, Executor, Geometry, Image, MIB, PAGE_SIZE, RamDisk};
 
 use super::volume::Volume;
 use super::{F2fs, F2fsOptions, LogMode};
-use crate::api::{FileSystem, FileView, FsResult, Manner, NewNode, Position};
+use crate::api::{AttributeChanges, FileSystem, FileView, FsError, FsResult, Manner, NewNode, Position};
 use crate::content::Content;
 use crate::f2fs::format::layout::SEGMENT_BLOCKS;
 use crate::f2fs::format::sit::LogKind;
 use crate::f2fs::format::summary::Summary;
 use crate::f2fs::format::{Nid, SegmentNo};
 use crate::f2fs::mkfs::{MkfsOptions, plan};
-use crate::f2fs::space::{Owner, Prepared, Space};
+use crate::f2fs::space::{Owner, Prepared, Reserve, Space};
 
 /// Runs `work` on a new, mounted file system, which stays as it is then.
 fn on_mount<T: 'static>(work: impl AsyncFnOnce(&F2fs) -> FsResult<T> + 'static) -> T {
@@ -21,6 +22,13 @@ fn on_mount<T: 'static>(work: impl AsyncFnOnce(&F2fs) -> FsResult<T> + 'static) 
 }
 
 fn on_mount_with<T: 'static>(mounted: F2fsOptions, work: impl AsyncFnOnce(&F2fs) -> FsResult<T> + 'static) -> T {
+    let (executor, port) = new_device();
+    let whole = async move { work(&F2fs::mount(port, mounted).await?).await };
+    executor.block_on(whole).expect("nothing halts").expect("no error")
+}
+
+/// A new file system on a disk of its own.
+fn new_device() -> (Executor, DevicePort) {
     let mut options = MkfsOptions::new(64 * MIB, &mut Choices::new(1));
     options.device_is_zeroed = true;
     let pages = 64 * MIB / PAGE_SIZE as u64;
@@ -28,8 +36,7 @@ fn on_mount_with<T: 'static>(mounted: F2fsOptions, work: impl AsyncFnOnce(&F2fs)
     plan(&options).expect("plan").into_iter().for_each(|(block, page)| disk.put(block.page(), page));
     let executor = Executor::ideal();
     let port = executor.runtime().attach(Box::new(disk));
-    let whole = async move { work(&F2fs::mount(port, mounted).await?).await };
-    executor.block_on(whole).expect("nothing halts").expect("no error")
+    (executor, port)
 }
 
 /// Recovery follows the nodes of fsyncs from each to the next, and would end before a log that went on elsewhere.
@@ -99,6 +106,38 @@ fn blocks_left(space: &mut Space, staged: usize) -> usize {
         space.take(LogKind::WarmData, owner);
     }
     space.open_blocks()
+}
+
+#[test]
+fn a_checkpoint_without_a_block_for_a_node_is_refused_and_the_last_one_counts() {
+    let (executor, port) = new_device();
+    let door = port.clone();
+    let full = async move {
+        let fs = F2fs::mount(port, F2fsOptions::default()).await?;
+        let file = fs.create(fs.root(), b"f", NewNode::FILE).await?;
+        fs.sync().await?;
+        fs.set_attributes(file, AttributeChanges { permissions: Some(0o600), ..Default::default() }).await?;
+        {
+            let mut space = fs.volume().space.borrow_mut();
+            space.open_reserve(Reserve::ForAll);
+            let owner = Owner { summary: Summary { nid: Nid::NONE, slot: 0 }, version: 0 };
+            LogKind::ALL.into_iter().for_each(|kind| while space.take(kind, owner).is_some() {});
+        }
+        FsResult::Ok([fs.sync().await, fs.sync().await])
+    };
+    let _listener = Listener::new();
+    let (refused, reached) = mark::during(|| executor.block_on(full).expect("nothing halts").expect("no error"));
+    assert!(reached.contains(mark::number("no block for a node")));
+    assert!(matches!(refused[0], Err(FsError::NoSpace { what: "blocks for nodes", .. })), "{refused:?}");
+    assert!(refused[1].is_err(), "the second is acknowledged");
+    drop(executor);
+    let executor = Executor::ideal();
+    let port = executor.runtime().attach(door.unplug());
+    let again = async move {
+        let fs = F2fs::mount(port, F2fsOptions::default()).await?;
+        fs.lookup(fs.root(), b"f").await
+    };
+    executor.block_on(again).expect("nothing halts").expect("the file is there");
 }
 
 /// The next checkpoint brings in what only the staging area has.
