@@ -164,10 +164,19 @@ def share_into_holes():
     return "create /a; write /a 0 40960 1; create /b; sync >> share /a 0 /b 0 40960; fsync /b"
 
 
+def many_directories():
+    """More blocks in one commit than a descriptor names, for each directory has one; then they are read again."""
+    made = "; ".join(f"mkdir /d{at}" for at in range(300))
+    changed = "; ".join(f"mkdir /d{at}/n" for at in range(0, 300, 2))
+    gone = "; ".join(f"rmdir /d{at}" for at in range(1, 300, 2))
+    return f"mkdir /e; sync >> {made}; sync; {gone}; fsync /e; {changed}; sync"
+
+
 SCRIPTS = {script.__name__: script for script in
            [many_names, many_extents, open_files, overwriting, logged_content, several_groups, scarce, quiet_cleaning,
             small_area, deep_map, spilled_over_many_extents, across_groups, more_inodes_than_a_group,
-            whole_flash_blocks, scattered_content, sparse_beside_readers, inline_content, share_into_holes]}
+            whole_flash_blocks, scattered_content, sparse_beside_readers, inline_content, share_into_holes,
+            many_directories]}
 
 # Makes groups of 32 MiB.
 SMALL_GROUPS = "mke2fs -q -F -t ext4 -b 4096 -g 8192"
@@ -206,7 +215,8 @@ SETUPS = [
     ("one", 0.1, "postmark --mode data --torn-pages"),
     ("some", 0.15, "random-all:80 --mode MODE --torn-pages"),
     ("one", 0.1, "random:80 --mode soj --torn-shares"),
-    ("some", 0.02, "random:8 --mode MODE --faults"),
+    ("unpadded", 0.02, "random:8 --mode MODE --faults"),
+    ("pads", 0.02, "random:8 --mode MODE --device sata-850pro --faults"),
     ("one", 0.02, "atomic:6 --mode data --faults"),
     ("one", 0.1, "random-all:80 --mode ordered --device ftl-16g --ftl fast"),
     ("one", 0.1, "random-all:80 --mode ordered --device ftl-16g --ftl bast"),
@@ -214,7 +224,7 @@ SETUPS = [
     ("one", 0.1, "random:80 --mode data --device sata-530"),
     ("one", 0.1, "random:80 --mode ordered --device nvme-750"),
     ("one", 0.1, "random:80 --mode sdj --device mutants/devices/nvme-share-small.toml"),
-    ("one", 0.1, "random-all:60 --mode ordered --size 140MiB --mkfs 'mke2fs -q -F -t ext4 -b 4096 $IMAGE'"),
+    ("some", 0.1, "random-all:60 --mode MODE --size 140MiB --mkfs 'mke2fs -q -F -t ext4 -b 4096 $IMAGE'"),
     ("one", 0.5, "random-all:80 --fs f2fs"),
     ("one", 0.8, "swarm:60 --fs f2fs"),
     ("one", 0.5, "guided:60 --fs f2fs"),
@@ -259,8 +269,11 @@ SETUPS = [
     ("one", 0.1, "shares:60 --mode data --device sata-850pro"),
     ("one", 0.1, "random:80 --mode sdj --device mutants/devices/nvme-share-fails.toml"),
     ("one", 0.1, "random:80 --mode data --device mutants/devices/nvme-share-fails.toml"),
-    ("one", 0.01, f"across_groups --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} $IMAGE'"),
-    ("one", 0.02, f"more_inodes_than_a_group --mode ordered --size 400MiB --mkfs '{SMALL_GROUPS} -N 256 $IMAGE'"),
+    ("some", 0.01, f"across_groups --mode MODE --size 400MiB --mkfs '{SMALL_GROUPS} $IMAGE'"),
+    ("some", 0.02, f"more_inodes_than_a_group --mode MODE --size 400MiB --mkfs '{SMALL_GROUPS} -N 256 $IMAGE'"),
+    ("unpadded", 0.02, "many_directories --mode MODE --cache-pages 4096 --commit-interval 60s --journal-blocks 4096"),
+    ("unpadded", 0.02, "many_directories --mode MODE --cache-pages 256 --slow-one-in 2 --journal-blocks 4096"),
+    ("pads", 0.02, "many_directories --mode MODE --device sata-850pro --cache-pages 4096 --journal-blocks 4096"),
 ]
 # The part of the states that each workload of mutants/*.toml gets.
 MUTANTS_SHARE = 0.02
@@ -291,7 +304,7 @@ def setups(binary, wanted):
     by_kind["rereads"] = [mode for mode in padded if "+reread" in mode and "data" not in mode]
     by_kind["padded"] = [mode for mode in padded if mode not in by_kind["pads"]]
     by_kind["unpadded"] = by_kind["copies"] + by_kind["shares"]
-    by_kind.update({"one": [""], "all": all_modes, "some": ["ordered", "data", "sdj"]})
+    by_kind.update({"one": [""], "all": all_modes, "some": ["writeback", "ordered", "data", "sdj"]})
     by_kind["lean"] = [mode for mode in by_kind["unpadded"] if mode not in by_kind["some"]]
     every = {arguments.replace("MODE", mode): share for kind, share, arguments in SETUPS for mode in by_kind[kind]}
     every = {line: MUTANTS_SHARE for line in workloads_of_mutants()} | every

@@ -39,9 +39,9 @@ KIND_OF |= {part: lambda mode: mode if mode == F2FS else None for part in ("f2fs
 
 
 def mode_of(arguments):
-    """The mode of a run."""
-    mode = re.search(r"--mode (\S+)", arguments if "--fs f2fs" not in arguments else "")
-    return mode[1] if mode else F2FS
+    """The mode of a run; F2FS counts as one."""
+    mode = re.search(r"--mode (\S+)", arguments)
+    return F2FS if "--fs f2fs" in arguments else mode[1] if mode else "ordered"
 
 
 def kind_of(part, mode):
