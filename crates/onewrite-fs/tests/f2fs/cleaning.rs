@@ -157,7 +157,7 @@ fn an_fsync_tells_that_what_cleaning_moved_did_not_arrive() {
 
 /// All that is clean leaves memory each millisecond, while each read takes five.
 #[test]
-fn a_page_that_leaves_memory_before_it_is_moved_stays_where_it_is() {
+fn a_page_that_leaves_memory_before_it_is_moved_is_not_lost() {
     let work = |fs: Rc<F2fs>, port: DevicePort, plan: Plan| async move {
         let file = aged(&fs, 2_400, 100..120).await?;
         let slow = [Cause::Data, Cause::Metadata].map(|cause| Late::reads(cause, u32::MAX).by(Nanos::from_millis(5)));

@@ -43,6 +43,7 @@ impl Late {
         Late { by: Nanos(0), fails: true, ..Late::reads(cause, left) }
     }
 
+    /// They fail once they are late.
     pub fn failing_writes(cause: Cause, left: u32) -> Late {
         Late { fails: true, ..Late::writes(cause, left) }
     }

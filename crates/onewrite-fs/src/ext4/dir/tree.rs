@@ -317,7 +317,7 @@ impl Directories<'_> {
             onewrite_block::reached!("htree full");
             debug_assert_eq!(LEVELS_MAX, 1);
             return Err(FsError::NoSpace {
-                what: "places in the directory's hash tree; use several directories",
+                what: "places in the hash tree of this directory; others have room",
                 needed: 1,
                 free: 0,
             });

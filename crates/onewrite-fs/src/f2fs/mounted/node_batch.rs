@@ -16,19 +16,20 @@ pub(super) struct OwnedNode {
 #[derive(Default)]
 pub(super) struct NodeBatch {
     runs: Vec<(BlockNo, Vec<Page>)>,
-    nodes: Vec<OwnedNode>,
+    nodes: Vec<(OwnedNode, BlockNo)>,
 }
 
 impl NodeBatch {
     pub(super) fn add(&mut self, node: OwnedNode, block: BlockNo, page: Page) {
-        self.nodes.push(node);
+        self.nodes.push((node, block));
         match self.runs.iter_mut().find(|(start, pages)| *start + pages.len() as u64 == block) {
             Some((_, pages)) => pages.push(page),
             None => self.runs.push((block, vec![page])),
         }
     }
 
-    pub(super) fn nodes(&self) -> &[OwnedNode] {
+    /// Its nodes, with their blocks.
+    pub(super) fn nodes(&self) -> &[(OwnedNode, BlockNo)] {
         &self.nodes
     }
 

@@ -267,7 +267,8 @@ impl Nodes<'_> {
         }
     }
 
-    /// Writes a batch and waits. Its nodes may leave memory then, unless they changed again.
+    /// Writes a batch and waits. Its nodes may leave memory then, unless they changed again: they are dirty, or the next
+    /// batch has them, and the device does not.
     ///
     /// # Errors
     /// Device errors; nothing changes any more then.
@@ -278,13 +279,17 @@ impl Nodes<'_> {
             under_way.extend(send_run(&self.port, start.page(), pages.into_iter(), durability, cause).await);
         }
         let sent = wait_all(under_way).await;
-        let dirty = self.dirty_nodes.borrow();
-        let clean = batch.nodes().iter().filter(|node| !dirty.contains(node));
-        self.pages.unpin(clean.map(|node| node_key(node.nid)), PIN);
-        drop(dirty);
+        self.unpin_written(batch.nodes());
         self.pages.progress().notify_all();
         let outcome = sent.map_err(FsError::from);
         outcome.inspect_err(|error| self.fail(error))
+    }
+
+    fn unpin_written(&self, nodes: &[(OwnedNode, BlockNo)]) {
+        let (dirty, numbers) = (self.dirty_nodes.borrow(), self.numbers.borrow());
+        let is_here = |nid, block| numbers.known(nid).is_some_and(|entry| entry.address == DataAddress::Block(block));
+        let clean = nodes.iter().filter(|(node, block)| !dirty.contains(node) && is_here(node.nid, *block));
+        self.pages.unpin(clean.map(|(node, _)| node_key(node.nid)), PIN);
     }
 }
 

@@ -135,9 +135,11 @@ fn a_checkpoint_without_a_block_for_a_node_is_refused_and_the_last_one_counts() 
     let port = executor.runtime().attach(door.unplug());
     let again = async move {
         let fs = F2fs::mount(port, F2fsOptions::default()).await?;
-        fs.lookup(fs.root(), b"f").await
+        let file = fs.lookup(fs.root(), b"f").await?;
+        fs.attributes(file).await
     };
-    executor.block_on(again).expect("nothing halts").expect("the file is there");
+    let found = executor.block_on(again).expect("nothing halts").expect("the file is there");
+    assert_ne!(found.permissions, 0o600, "a part of the refused checkpoint counts");
 }
 
 /// The next checkpoint brings in what only the staging area has.

@@ -194,7 +194,8 @@ impl Contents<'_> {
     /// Drops pages of the file from memory, and keeps readers from bringing them back.
     async fn begin_overwrite<'a>(&'a self, file: &'a File, pages: Range<u64>) -> Overwriting<'a, File> {
         loop {
-            // Cleaning may bring a page back until the pages are marked.
+            // Cleaning may bring a page back until the pages are marked, and what it moved may be under way.
+            self.pages.wait_for_writes(file).await;
             self.pages.discard(file.number().0.into(), pages.clone());
             match self.pages.begin_overwrite(file, pages.clone()) {
                 Some(overwriting) => return overwriting,
