@@ -267,8 +267,8 @@ impl Nodes<'_> {
         }
     }
 
-    /// Writes a batch and waits. Its nodes may leave memory then, unless they changed again: then they are dirty, or the
-    /// next batch has them, and the device does not.
+    /// Writes a batch and waits. Its nodes may leave memory then, unless they changed again: if so, they are dirty, or
+    /// the next batch has them, and the device does not.
     ///
     /// # Errors
     /// Device errors; nothing changes any more then.
