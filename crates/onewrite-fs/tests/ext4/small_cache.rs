@@ -163,7 +163,8 @@ fn a_leaf_of_a_map_that_leaves_memory_before_its_split_is_read_again() {
     let work = |fs: Rc<Ext4>, port: DevicePort, plan: Plan| async move {
         let other = late::create(&fs, b"other").await?;
         late::write(&fs, other, 0, &[3; 300 * PAGE_SIZE]).await?;
-        // With one of these numbers (more, if this test misses its mark) of clean pages memory is full when the split takes a block.
+        // Widen this range if the test misses its mark.
+        // With one of these numbers of clean pages memory is full when the split takes a block.
         for clean in 225..245 {
             let file = late::create(&fs, b"file").await?;
             // Two leaves, of 339 and 340 extents: the second is full.

@@ -46,7 +46,8 @@ fn a_node_that_moves_before_it_is_read_is_read_where_it_is() {
         let file = fs.create(fs.root(), b"file", NewNode::FILE).await?;
         // A node of addresses names them.
         write(&fs, file, 1_000..1_010, 1).await?;
-        // With one of these numbers (more, if this test misses its mark) of clean pages memory is full when the node is to come.
+        // Widen this range if the test misses its mark.
+        // With one of these numbers of clean pages memory is full when the node is to come.
         for clean in 200..256 {
             fs.sync().await?;
             fs.drop_caches();
