@@ -55,7 +55,7 @@ fuzz-deep: deps
 
 ## names-deep: 1.6 million names of 255 bytes in one directory, until its hash tree has no room (a minute)
 names-deep: deps
-	$(CARGO) test --release --package onewrite-fs --test ext4 -- --ignored --exact --nocapture \
+	$(CARGO) test --package onewrite-fs --test ext4 -- --ignored --exact --nocapture \
 	  posix::a_hash_tree_without_room_refuses_a_name_and_keeps_the_others
 
 ## results: every journal mode on four devices, with the papers' rows beside them, into docs/results.md (25 minutes of processor time)

@@ -84,7 +84,7 @@ fn an_unreadable_page_is_named_until_it_is_written_again() {
     assert!(run(&mut device, &mut now, read(4)).is_ok());
 }
 
-/// Beside collection that moves pages. Lost pages need no move: so most of what is written is read before.
+/// Collection moves other pages meanwhile. It need not move lost ones, so it moves fewer than without faults.
 #[test]
 fn reads_that_fail_beside_collection_lose_no_other_page() {
     let mut device = Profile::load("nvme-share").unwrap().ssd(Some(16 * MIB)).unwrap();
